@@ -27,7 +27,7 @@ from sfumato._records.tally import Holdings
 from sfumato._request.belief_bounds import BreachBound, PrivacySpec
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity
 from sfumato._request.schema import Schema
-from sfumato._risk.attackers.naive_bayes import learn_from_buckets
+from sfumato._risk.attackers.guesses_from_release import learn_from_buckets
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
 

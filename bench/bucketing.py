@@ -32,7 +32,7 @@ from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
 from sfumato.mechanisms._bucketization.buckets.cap_rounding import compute_least_size
 from sfumato.mechanisms._bucketization.buckets.least_loss import Optimum, find_optimal_setting
-from sfumato.mechanisms._bucketization.buckets.recursive_two_sizes import split_top_down
+from sfumato.mechanisms._bucketization.buckets.two_size_splitting import split_top_down
 from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes
 
 Result = TypeVar("Result")

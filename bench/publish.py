@@ -48,13 +48,15 @@ from sfumato._engines.engine import TablePiece
 from sfumato._parquet.parquet_writer import EncodedRows, Encoder, FileWriter
 from sfumato._perturb.perturbation import Rewrite
 from sfumato._perturb.record_writer import encode_row_group
-from sfumato._profile import equivalence_classes, joint_counts, record_sample
+from sfumato._profile import combined_column_counts as joint_counts
+from sfumato._profile import equivalence_classes, record_sample
 from sfumato._profile import table_scan as surveying
 from sfumato._profile.piece_offsets import PieceOffset
 from sfumato._profile.table_scan import scan_table
 from sfumato._publish import publication_plan
 from sfumato._publish.publication_plan import open_table
-from sfumato._risk.attackers import attacker_knowledge, planned_exposure, predictive_columns
+from sfumato._risk.attackers import known_column_beliefs as attacker_knowledge
+from sfumato._risk.attackers import planned_exposure, predictive_columns
 from sfumato.cli.entry_point import PandasBlocker
 from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 

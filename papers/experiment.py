@@ -57,6 +57,8 @@ class Experiment:
     run: Callable[[Conditions], Outcome]
     errata: tuple[str, ...] = ()
     """What is known to be misprinted or false there, in a few words each."""
+    scan_faults: tuple[str, ...] = ()
+    """What our scan shows otherwise than it can be meant. The print may be right, so this is no erratum."""
     is_timed: bool = False
     """Whether its sentence depends on the machine, so that no two runs say the same."""
     is_long: bool = False

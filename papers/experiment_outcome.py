@@ -16,14 +16,14 @@ STANDARD_ERRORS = 3
 
 
 class Verdict(StrEnum):
-    """How ours compare with the published numbers."""
+    """How ours compare with the published numbers; `judge` has the rule for the first three."""
 
     AGREES = "agrees"
     """Within the printed precision, or within three standard errors of our repeats."""
     DIFFERS = "differs"
     """Other numbers for a known reason: other data, a misprint, a value that the text leaves open."""
     CONTRADICTS = "contradicts"
-    """A claim does not hold."""
+    """A claim about every table has a counterexample that follows from the print alone."""
     BEYOND = "beyond"
     """Nothing was published to compare with: what sfumato's own version gains."""
 
@@ -62,8 +62,18 @@ def is_within(ours: float, published: float, precision: float) -> bool:
     return abs(ours - published) <= precision * (1 + 1e-9)
 
 
-def judge(agreeing: Sequence[bool]) -> Verdict:
-    """Agrees if everything does."""
+def judge(agreeing: Sequence[bool], *, refuted: bool = False) -> Verdict:
+    """Gives the verdict on the numbers and claims of an experiment; the one place that decides it.
+
+    An experiment contradicts if it refutes a claim that the work makes about every table: a theorem, a lemma, an
+    equation, a rule. The counterexample is computed from the print alone. It needs no table of ours, no random draw
+    and nothing that the print leaves open.
+
+    Everything else that does not agree differs. What a work measured on a table that we do not have cannot be
+    contradicted by another table, and a number of one example is a misprint.
+    """
+    if refuted:
+        return Verdict.CONTRADICTS
     return Verdict.AGREES if all(agreeing) else Verdict.DIFFERS
 
 

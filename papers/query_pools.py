@@ -29,7 +29,7 @@ import numpy as np
 from papers.coded_table import CodedTable, ColumnCodes
 from sfumato._core.array_types import Counts, Mask, Places
 from sfumato._core.exact_numbers import Exact, parse_exact
-from sfumato._query.counting.count_queries import Condition, CountQuery
+from sfumato._query.counting.count_request import Condition, CountQuery
 from sfumato.errors import SchemaError, SpecError
 
 CONDITIONS = 200

@@ -106,6 +106,7 @@ def _write_outcome(experiment: Experiment, outcome: Outcome, out: Path, conditio
         "verdict": outcome.verdict.value,
         "sentence": outcome.sentence,
         "errata": list(experiment.errata),
+        "scan_faults": list(experiment.scan_faults),
         **conditions,
     }
     record.with_suffix(".csv").write_text(outcome.to_csv(), encoding="utf-8", newline="")
@@ -129,6 +130,8 @@ def format_page(entries: dict[str, Any], outcome: Outcome) -> str:
     parts.append(outcome.to_markdown().rstrip("\n"))
     if entries["errata"]:
         parts.append("Known to be wrong in print (see the errata): " + "; ".join(entries["errata"]) + ".")
+    if entries["scan_faults"]:
+        parts.append("Our scan may be at fault, and not the print: " + "; ".join(entries["scan_faults"]) + ".")
     parts.append(
         f"sfumato {entries['version']}, seed {entries['seed']}, {extent} of {entries['seconds']:.1f} s. Tables: "
         f"{tables}."

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from hypothesis import reject
 
-from sfumato._risk.attackers.attacker_knowledge import WEIGHTS
+from sfumato._risk.attackers.known_column_beliefs import WEIGHTS
 
 
 def shares_of(held: Sequence[int], size: int) -> list[float]:

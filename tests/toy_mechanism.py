@@ -24,7 +24,8 @@ from sfumato._records.value_records import ValueEncoding
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
-from sfumato._verify.distributions import value_distribution
+from sfumato._verify.check_results import Check
+from sfumato._verify.distributions import single_value_checks as value_distribution
 from sfumato._verify.distributions.any_prior_guarantee import check_any_prior, check_bounded_posteriors
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.distributions.sub_table_distribution import (
@@ -33,7 +34,6 @@ from sfumato._verify.distributions.sub_table_distribution import (
 )
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
-from sfumato._verify.verification import Check
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response.estimators import ONE_CELL
 from sfumato.mechanisms._randomized_response.guarantee_sentences import state_any_prior

@@ -36,8 +36,8 @@ from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment,
 from sfumato.mechanisms._bucketization.buckets.cap_rounding import compute_least_size
 from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.record_assignment import deal_round_robin
-from sfumato.mechanisms._bucketization.buckets.recursive_two_sizes import fill_second_part
 from sfumato.mechanisms._bucketization.buckets.size_methods import find_best_size
+from sfumato.mechanisms._bucketization.buckets.two_size_splitting import fill_second_part
 from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes, list_pairs
 
 Pair = tuple[int, int]
@@ -303,7 +303,7 @@ def example10(_: Conditions) -> Outcome:
     best = find_best_two_sizes(EXAMPLE_10.make_problem(2, 4))
     return _compare_pairs(
         [("buckets of 2 can be filled", first, PAIRS[3:]), ("buckets of 4 can be filled", second, PAIRS)],
-        f"Both lists are as printed (where they are said to follow from (5.9), (5.8) is meant); the first pair that "
+        f"Both lists are as printed (where our scan has (5.9), (5.8) is meant); the first pair that "
         f"meets all conditions is {format_setting(best)}, with a loss of {best.loss}.",
         "The lists are not as printed.",
     )
@@ -317,7 +317,7 @@ def example11(_: Conditions) -> Outcome:
     large = [pair for pair in pairs if floors[1] * pair[1] >= count]
     return _compare_pairs(
         [("room for x1 in buckets of 2", small, ()), ("room for x1 in buckets of 4", large, PAIRS[4:])],
-        "Both lists are as printed; the data are those of Example 10, not of Example 9.",
+        "Both lists are as printed; the data are those of Example 10, where our scan has Example 9.",
         "The lists are not as printed.",
     )
 
@@ -335,8 +335,8 @@ EXPERIMENTS = (
     Experiment("buckets/table5-2", "the records of two sizes", table5_2),
     Experiment("buckets/ex9", "numbers of buckets that hold all records", example9, ("the row of 3 and 5",)),
     Experiment("buckets/table5-3", "counts, shares and caps of Example 10", table5_3),
-    Experiment("buckets/ex10", "which buckets can be filled", example10, ("(5.9) for (5.8)",)),
-    Experiment("buckets/ex11", "where one value has room", example11, ("Example 9 for Example 10",)),
+    Experiment("buckets/ex10", "which buckets can be filled", example10, scan_faults=("(5.9) for (5.8)",)),
+    Experiment("buckets/ex11", "where one value has room", example11, scan_faults=("Example 9 for Example 10",)),
     Experiment("buckets/ex12", "three sizes that cannot be filled", example12, ("u = 20 for 30",)),
     Experiment("buckets/table6-1", "counts, shares and caps of Example 13", table6_1),
     Experiment("buckets/ex13", "top-down, round by round", example13, ("132 for 148", "B3 is 2 buckets of 6")),

@@ -17,7 +17,7 @@ import numpy as np
 from papers.accuracy import compute_relative_errors
 from papers.coded_table import CodedTable
 from papers.experiment import Conditions, Experiment
-from papers.experiment_outcome import Outcome, Verdict
+from papers.experiment_outcome import Outcome, Verdict, judge
 from papers.experiment_tables import TableSample
 from papers.measured_errors import Contestant, MeanError, publish_once
 from papers.multiple_sized_bucketization.census_problems import (
@@ -153,7 +153,7 @@ def figure7_4(conditions: Conditions) -> Outcome:
         f"By the thesis' estimator up to {max(map(max, by_table.values())):.0f}%, by the inverse {max(inverse):.0f}%."
     )
     figure = draw_panels("How far counts are off, by the caps", FACTOR_AXIS, panels, reading=reading)
-    verdict = Verdict.AGREES if holds else Verdict.DIFFERS
+    verdict = judge([holds])
     return Outcome(HEADINGS, tuple(error.row for error in errors), verdict, sentence, figure)
 
 
@@ -217,6 +217,6 @@ def gain(conditions: Conditions) -> Outcome:
 
 
 ERRORS = (
-    Experiment("buckets/fig7-4", "errors of counts by the caps", figure7_4),
+    Experiment("buckets/fig7-4", "errors of counts by the caps", figure7_4, is_long=True),
     Experiment("buckets/beyond", "what sizes for counts and other estimators gain", gain),
 )

@@ -17,7 +17,7 @@ import numpy as np
 from papers.baselines.assignment_program import solve
 from papers.baselines.two_size_programs import search_fully_pruned, search_loss_pruned, search_unpruned
 from papers.experiment import Conditions, Experiment
-from papers.experiment_outcome import Outcome, Verdict
+from papers.experiment_outcome import Outcome, Verdict, judge
 from papers.multiple_sized_bucketization.census_problems import CENSUSES, OCCUPATIONS, Census, pose_problem
 from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, draw_panels
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem
@@ -168,7 +168,7 @@ def figure7_5(conditions: Conditions) -> Outcome:
         f"{'' if holds else ' only in part'}; {compare_programme(times, NONE, limit)} (in print it is quicker); the "
         f"same two sizes without a search take {100 * part:.1g}% of the time of full pruning or less."
     )
-    verdict = Verdict.AGREES if holds else Verdict.DIFFERS
+    verdict = judge([holds])
     across = Axis("records", is_logarithmic=True)
     return _make_outcome(times, across, "How long two sizes take, by the records", verdict, sentence)
 
@@ -204,7 +204,7 @@ def figure7_6(conditions: Conditions) -> Outcome:
         )
         + f" ({rows:,} records, in print 500,000)."
     )
-    verdict = Verdict.AGREES if little and falls else Verdict.DIFFERS
+    verdict = judge([little, falls])
     across = Axis("γ: values, each split into so many", is_logarithmic=True)
     return _make_outcome(times, across, "How long two sizes take, by the values", verdict, sentence)
 

@@ -17,7 +17,7 @@ from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, find_blocking_set, is_valid
 from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
-from sfumato.mechanisms._bucketization.buckets.recursive_two_sizes import generate_rounds
+from sfumato.mechanisms._bucketization.buckets.two_size_splitting import generate_rounds
 
 
 def example12(_: Conditions) -> Outcome:

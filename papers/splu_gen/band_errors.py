@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from papers.experiment import Conditions
-from papers.experiment_outcome import Verdict
 from papers.measured_errors import REPEATS, MeanError, compute_mean_error
 from papers.query_pools import Band, make_bands_between
 from papers.splu_gen.query_trials import QueriedTable, collect_answers
@@ -123,13 +122,6 @@ def make_whole_band(shares: Sequence[str], rows: int) -> Band:
     """From the first share to the last."""
     (band,) = make_bands_between(rows, shares[0], shares[-1])
     return band
-
-
-def judge_claims(conditions: Conditions, *claims: bool, is_near: bool = True) -> Verdict:
-    """A claim about large tables is not refuted by a small one; and that numbers of other data are not near differs."""
-    if all(claims):
-        return Verdict.AGREES if is_near else Verdict.DIFFERS
-    return conditions.choose(Verdict.DIFFERS, Verdict.CONTRADICTS)
 
 
 def describe_extent(conditions: Conditions, trial: QueriedTable) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from papers.experiment import Conditions, Experiment
-from papers.experiment_outcome import Outcome
+from papers.experiment_outcome import Outcome, judge
 from papers.experiment_tables import TableSample
 from papers.measured_errors import MeanError
 from papers.query_pools import make_bands_between, make_small_band
@@ -25,7 +25,6 @@ from papers.splu_gen.band_errors import (
     describe_extent,
     describe_range,
     format_sizes,
-    judge_claims,
     make_whole_band,
     measure,
 )
@@ -86,7 +85,7 @@ def figure7(conditions: Conditions) -> Outcome:
     figure = band_errors.draw_by_group_size(
         "Error of small counts, 1 to 10 records", describe_range(band_errors, sizes[-1])
     )
-    return Outcome(HEADINGS, band_errors.rows, judge_claims(conditions, *claims), sentence, figure)
+    return Outcome(HEADINGS, band_errors.rows, judge(claims), sentence, figure)
 
 
 def figure10(conditions: Conditions) -> Outcome:
@@ -112,7 +111,7 @@ def figure10(conditions: Conditions) -> Outcome:
     figure = band_errors.draw_by_group_size(
         "Error of small counts, 1 to 10 reports", describe_range(band_errors, sizes[-1])
     )
-    return Outcome(HEADINGS, band_errors.rows, judge_claims(conditions, claim, is_near=not lower), sentence, figure)
+    return Outcome(HEADINGS, band_errors.rows, judge([claim, not lower]), sentence, figure)
 
 
 def _find_highest_start(band_errors: BandErrors, sizes: Sequence[int]) -> int | None:
@@ -167,7 +166,7 @@ def figure8(conditions: Conditions) -> Outcome:
         f"On the whole ours has {format_percent(mean[OURS])}, the printed iteration {format_percent(mean[PRINTED])}.",
         rows,
     )
-    return Outcome(HEADINGS, band_errors.rows, judge_claims(conditions, falls, *below), sentence, figure)
+    return Outcome(HEADINGS, band_errors.rows, judge([falls, *below]), sentence, figure)
 
 
 def figure9(conditions: Conditions) -> Outcome:
@@ -200,7 +199,7 @@ def figure9(conditions: Conditions) -> Outcome:
     figure = drawn_errors.draw_by_group_size(
         "Error of large counts, 0.5% to 5% of the records", describe_range(drawn_errors, DEFAULT), band
     )
-    verdict_here = judge_claims(conditions, DEFAULT in below, is_near=is_near)
+    verdict_here = judge([DEFAULT in below, is_near])
     return Outcome(HEADINGS, all_found.rows, verdict_here, sentence, figure)
 
 
@@ -239,12 +238,12 @@ def figure11(conditions: Conditions) -> Outcome:
         f"On the whole the printed iteration has {format_percent(mean[PRINTED])}, ours {format_percent(mean[OURS])}.",
         rows,
     )
-    return Outcome(HEADINGS, band_errors.rows, judge_claims(conditions, is_alike, is_near=is_near), sentence, figure)
+    return Outcome(HEADINGS, band_errors.rows, judge([is_alike, is_near]), sentence, figure)
 
 
 FIGURES = (
-    Experiment("small-sums/fig7", "error of small counts by the group size", figure7),
-    Experiment("small-sums/fig8", "error of large counts by the selectivity", figure8),
+    Experiment("small-sums/fig7", "error of small counts by the group size", figure7, is_long=True),
+    Experiment("small-sums/fig8", "error of large counts by the selectivity", figure8, is_long=True),
     Experiment("small-sums/fig9", "error of large counts by the group size", figure9, is_long=True),
     Experiment("small-sums/fig10", "error of small counts of reactions", figure10, is_long=True),
     Experiment("small-sums/fig11", "error of large counts of reactions", figure11),

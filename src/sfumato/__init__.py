@@ -1,4 +1,4 @@
-"""Publish a table about people so that analysts count accurately and nobody can point at a person.
+"""Publishes a table about people so that analysts count accurately and no one learns much about any single person.
 
 The holder of a table:
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sfumato._publish.publication_plan import PublicationPlan, plan
     from sfumato._publish.request import Request
     from sfumato._query.answer import Answer
-    from sfumato._query.counting.count_queries import CountQuery, Range
+    from sfumato._query.counting.count_request import CountQuery, Range
     from sfumato._query.estimate import Estimate, Estimates, Interval
     from sfumato._query.export import ExportedFiles, export
     from sfumato._query.release import Release
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from sfumato._risk.lint.lint_table import lint
     from sfumato._risk.privacy_models.measure_table import Measures, measure
     from sfumato._verify.against_original import verify
-    from sfumato._verify.verification import Verification
+    from sfumato._verify.check_results import Verification
     from sfumato.errors import (
         EngineError,
         InfeasibleError,
@@ -162,7 +162,7 @@ _MODULES = {
     "Certificate": "sfumato._report.certificate",
     "ChosenMechanism": "sfumato._planning.predicted_error",
     "Comparison": "sfumato._comparison.comparison_outcome",
-    "CountQuery": "sfumato._query.counting.count_queries",
+    "CountQuery": "sfumato._query.counting.count_request",
     "DecoyGroups": "sfumato._request.bucket_and_decoy_requirements",
     "Demonstration": "sfumato._commands.demo",
     "Description": "sfumato._release.description",
@@ -194,7 +194,7 @@ _MODULES = {
     "PrivacySpec": "sfumato._request.belief_bounds",
     "Publication": "sfumato._publish.publication",
     "QueryError": "sfumato.errors",
-    "Range": "sfumato._query.counting.count_queries",
+    "Range": "sfumato._query.counting.count_request",
     "ReadOptions": "sfumato._readers.read_options",
     "Release": "sfumato._query.release",
     "ReleaseFormatError": "sfumato.errors",
@@ -210,7 +210,7 @@ _MODULES = {
     "SpecError": "sfumato.errors",
     "TargetError": "sfumato.errors",
     "Tolerance": "sfumato._request.belief_bounds",
-    "Verification": "sfumato._verify.verification",
+    "Verification": "sfumato._verify.check_results",
     "audit": "sfumato._commands.release_commands",
     "bound_for_error": "sfumato._planning.bound_for_error",
     "certificate": "sfumato._commands.release_commands",

@@ -94,7 +94,7 @@ def test_groups_stand_left_and_numbers_are_lined_up() -> None:
     assert "│ group 0 │ 12,345 ± 10 [12,325, 12,365] │" in shown
     assert "│ group 1 │      7 ± 10 [0, 27]          │" in shown
     assert "┃ name    ┃" in shown
-    assert "± standard error, [95% interval], for the numbers of the original table" in shown
+    assert "± standard error, [95% confidence interval], for the numbers of the original table" in shown
 
 
 def test_number_without_a_known_error_says_so() -> None:
@@ -157,7 +157,9 @@ def test_plot_is_of_one_number() -> None:
     answer = five()
     assert [row[1] for row in answer.plot("avg_age").table.rows] == [68.4, 68.4]
     assert answer.plot().table == answer.plot("patients").table
-    with pytest.raises(QueryError, match=r"^'men' is no number of the answer; it has patients, women, avg_age"):
+    with pytest.raises(
+        QueryError, match=r"^'men' is not a number of the answer; its numbers are patients, women, avg_age"
+    ):
         answer.plot("men")
 
 
@@ -216,7 +218,7 @@ def test_publication_is_marked_private(publication: Publication) -> None:
     assert not UNPRINTABLE.search(repr(publication))
     assert repr(publication).endswith("; private)")
     shown = parsed(publication._repr_html_())
-    assert words(shown).startswith("PRIVATE: for the holder of the table")
+    assert words(shown).startswith("PRIVATE: for the data steward")
     assert "PRIVATE" not in publication.release._repr_html_()
     assert [words(each) for each in shown.findall("ul/li")] == [
         " ".join(each.sentence.split()) for each in publication.notices

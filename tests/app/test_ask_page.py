@@ -80,7 +80,7 @@ def test_page_is_refused_in_one_sentence(desk: Path, release: Path) -> None:
     assert "missing option '--out'" in fail(desk, "page", release)
     assert "would lie in a release" in fail(desk, "page", release, "--out", release / "ask.html")
     assert "ends in .html" in fail(desk, "page", release, "--out", "ask.txt")
-    assert "is not a release" in fail(desk, "page", desk, "--out", "ask.html")
+    assert "is not a readable release" in fail(desk, "page", desk, "--out", "ask.html")
     (desk / "ask.html").write_text("old", encoding="utf-8")
     assert "exists" in fail(desk, "page", release, "--out", "ask.html")
 
@@ -188,7 +188,7 @@ def test_columns_protected_each_for_itself_are_refused(desk: Path) -> None:
     table, schema = patients(300), Schema.of(("disease", "sex"))
     request = Request(table, schema=schema, spec=DecoyGroups(2), accept_exposure=True, **accepting(table, schema))
     publish(request, desk / "release", unsafe_test_key=known_key(0))
-    assert "each for itself cannot be asked in a page" in fail(desk, "page", "release", "--out", "ask.html")
+    assert "a page cannot count several columns" in fail(desk, "page", "release", "--out", "ask.html")
 
 
 INHERITED = ("constructor", "toString", "__proto__", "hasOwnProperty", "valueOf", "__defineGetter__")

@@ -65,7 +65,7 @@ def test_report_is_refused_before_anything_takes_long(desk: Path, filed: tuple[s
 def test_table_that_has_changed_leaves_no_report(desk: Path, filed: tuple[str, ...]) -> None:
     table = people()
     write_csv(desk / "people.csv", {**table, "age": [99, *table["age"][1:]]})
-    assert "or the table has changed since; name the table" in fail(desk, *filed, "--out", "report.html")
+    assert "or the table has changed since. Name the table" in fail(desk, *filed, "--out", "report.html")
 
 
 def test_release_that_fails_a_check_is_reported_and_ends_with_1(desk: Path, filed: tuple[str, ...]) -> None:

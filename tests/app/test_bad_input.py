@@ -70,9 +70,9 @@ def test_one_row_is_refused(desk: Path, write: Callable[[Path, Any], Path]) -> N
     ("name", "bytes_", "words"),
     [
         ("people.xlsx", b"PK\x03\x04", "cannot be read as an Excel file; check that it is whole"),
-        ("people.csv.gz", b"\x1f\x8b", "is damaged: it cannot be unpacked; check that it was copied whole."),
-        ("people", HEADER + ROWS, "is no table that can be read: name a file that ends in .csv, .tsv"),
-        ("people.txt", bytes(range(256)) * 9, "is not utf-8 text; say its encoding, such as --encoding latin-1"),
+        ("people.csv.gz", b"\x1f\x8b", "is damaged and cannot be unpacked; check that it was copied completely."),
+        ("people", HEADER + ROWS, "cannot be read as a table: name a file that ends in .csv, .tsv"),
+        ("people.txt", bytes(range(256)) * 9, "is not utf-8 text; name its encoding, such as --encoding latin-1"),
         ("people.csv", b"", "'people.csv' is empty: the first line must name the columns."),
         ("people.csv", b"\n\n", "'people.csv' is empty: the first line must name the columns."),
         ("people.csv", b"a" * 200_000, "the first line of 'people.csv' does not name columns"),
@@ -142,7 +142,7 @@ def test_csv_with_a_quote_that_swallows_rows_is_refused_without_them(desk: Path,
 def test_wrong_encoding_is_refused_and_the_right_one_works(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["Grippe"] * 4 + ["Röteln"] * 4), encoding="latin-1")
     sentence = fail(desk, *publishing("people.csv"))
-    assert sentence == "'people.csv' is not utf-8 text; say its encoding, such as --encoding latin-1."
+    assert sentence == "'people.csv' is not utf-8 text; name its encoding, such as --encoding latin-1."
     succeed(*publishing("people.csv", "--encoding", "latin-1"))
     answer = succeed("query", "release", "SELECT disease, COUNT(*) FROM release GROUP BY disease", "--json").json
     assert [row["disease"] for row in answer["rows"]] == ["Grippe", "Röteln"]
@@ -211,7 +211,8 @@ def test_missing_sensitive_column_is_refused_with_the_columns_there_are(desk: Pa
 
 def test_publishing_without_a_sensitive_column_is_refused(desk: Path, table: Path) -> None:
     sentence = fail(desk, "publish", table, "--out", "release", *BOUND)
-    assert sentence == ("name the column to protect with --sensitive COL, or several as one with --compound A,B.")
+    assert "--sensitive COL" in sentence
+    assert "--compound A,B" in sentence
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,7 @@ def test_option_for_one_column_is_refused_twice(desk: Path, table: Path, options
 
 def test_table_without_a_public_column_is_refused(desk: Path, table: Path) -> None:
     sentence = fail(desk, *publishing(table, "--drop", "age", "--identifier", "sex"))
-    assert sentence == "no public column is left to publish beside the sensitive one."
+    assert sentence == "there would be no public column to publish beside the sensitive one; keep at least one."
 
 
 @pytest.mark.parametrize("kind", [pa.null(), pa.string(), pa.int64(), pa.float64()], ids=str)
@@ -316,7 +317,7 @@ def test_column_of_a_strange_type_is_refused_and_can_be_dropped(desk: Path, valu
 def test_values_of_more_than_1000_characters_are_refused(desk: Path, name: str) -> None:
     write_csv(desk / "people.csv", people(**{name: ["ä" * 1000, "ä" * 1001]}))
     sentence = fail(desk, *publishing("people.csv"))
-    assert sentence.startswith(f"column {name!r} holds values of more than 1000 characters: free text can name people;")
+    assert sentence.startswith(f"column {name!r} holds values of more than 1000 characters")
     assert "ä" not in sentence
 
 
@@ -329,9 +330,10 @@ def test_values_of_1000_characters_are_published(desk: Path) -> None:
 def test_nearly_unique_column_is_refused_unless_it_is_confirmed_left_out_or_coarsened(desk: Path) -> None:
     write_csv(desk / "people.csv", people(number=range(60)))
     sentence = fail(desk, *publishing("people.csv"))
-    assert "'number' is nearly unique (60 of the 60 records that have a value are alone with it)" in sentence
-    assert "(--person number if it says whose row it is, else --identifier number)" in sentence
-    assert "coarsen it (--ranges number=...), or confirm it by name (--keep number)" in sentence
+    assert "'number' is nearly unique (60 of the 60 records" in sentence
+    assert "--person number" in sentence
+    assert "--identifier number" in sentence
+    assert "(--ranges number=...), or confirm it by name (--keep number)" in sentence
     for number, options in enumerate(
         (["--identifier", "number"], ["--keep", "number"], ["--ranges", "number=0,30,60"])
     ):
@@ -406,7 +408,7 @@ def test_domain_file_that_cannot_be_read_is_refused(desk: Path, table: Path, fil
         ),
         (
             "true\nfalse\n",
-            "column 'age' holds values that do not read as boolean, the type of its domain (4 different ones in the "
+            "column 'age' holds values that cannot be read as boolean, the type of its domain (4 different ones in the "
             "first batch that has any); correct the table or the domain.",
         ),
     ],
@@ -428,9 +430,9 @@ def test_domain_without_the_missing_value_is_refused_where_values_are_missing(de
 def test_column_of_one_value_is_refused_and_a_declared_domain_helps(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["HIV"]))
     sentence = fail(desk, *publishing("people.csv"))
-    assert sentence.startswith("the sensitive column has one value, so there is nothing to hide it among;")
+    assert sentence.startswith("the sensitive column has only one value, so no other value can replace it;")
     (desk / "domain.txt").write_text("HIV\n")
-    assert "has one value" in fail(desk, *publishing("people.csv", "--domain", "disease=domain.txt"))
+    assert "has only one value" in fail(desk, *publishing("people.csv", "--domain", "disease=domain.txt"))
     (desk / "domain.txt").write_text("HIV\nflu\n")
     succeed(*publishing("people.csv", "--domain", "disease=domain.txt"))
 
@@ -439,7 +441,8 @@ def test_missing_values_are_an_error_on_request(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["flu", "cold", None]))
     sentence = fail(desk, *publishing("people.csv", "--nulls", "error"))
     assert sentence.startswith("20 records have no 'disease'")
-    assert "(--nulls value) or leave them out (--nulls drop)" in sentence
+    assert "(--nulls value)" in sentence
+    assert "(--nulls drop)" in sentence
 
 
 def test_missing_values_are_a_value_unless_asked_otherwise(desk: Path) -> None:
@@ -450,7 +453,7 @@ def test_missing_values_are_a_value_unless_asked_otherwise(desk: Path) -> None:
 
 def test_missing_values_are_dropped_on_request(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["flu", "cold", None]))
-    assert "20 records without a 'disease' were left out;" in succeed(*publishing("people.csv", "--nulls", "drop")).err
+    assert "20 records without a 'disease' were dropped" in succeed(*publishing("people.csv", "--nulls", "drop")).err
     found = succeed("info", "release", "--json").json
     assert (found["rows"], found["design"]["domain"]) == (40, ["cold", "flu"])
 
@@ -493,4 +496,4 @@ def test_bins_and_a_domain_for_one_column_are_refused(desk: Path, table: Path) -
 def test_archive_with_empty_parts_is_refused_in_words(desk: Path, name: str) -> None:
     """Arrow stumbles over them, and calls that by no name that it uses for other damage."""
     (desk / name).write_bytes(bz2.compress(b"") * 3 + bz2.compress(HEADER + ROWS))
-    assert "it cannot be unpacked" in fail(desk, *publishing(name))
+    assert "cannot be unpacked" in fail(desk, *publishing(name))

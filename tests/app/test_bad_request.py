@@ -23,12 +23,12 @@ def asking(table: Path, prior: str, posterior: str, *options: str) -> list[str]:
     [
         ("1/2", "1/3", "the prior 1/2 must be below the posterior 1/3"),
         ("1/3", "1/3", "the prior 1/3 must be below the posterior 1/3"),
-        ("1/10", "1", "the posterior is 1, and must be below 1"),
-        ("1/10", "33", "the posterior is 33, and a belief lies between 0 and 1: write 33% for that"),
-        ("10", "1/3", "the prior is 10, and a belief lies between 0 and 1: write 10% for that"),
-        ("1/10", "7/3", "the posterior is 7/3, and must be below 1"),
-        ("0", "1/2", "the prior is 0, and must be above 0"),
-        ("-1/10", "1/2", "the prior is -1/10, and must be above 0"),
+        ("1/10", "1", "the posterior is 1 and must be below 1"),
+        ("1/10", "33", "the posterior is 33, but a belief lies between 0 and 1. For a percentage, write 33%"),
+        ("10", "1/3", "the prior is 10, but a belief lies between 0 and 1. For a percentage, write 10%"),
+        ("1/10", "7/3", "the posterior is 7/3 and must be below 1"),
+        ("0", "1/2", "the prior is 0 and must be above 0"),
+        ("-1/10", "1/2", "the prior is -1/10 and must be above 0"),
     ],
 )
 def test_bound_that_makes_no_sense_is_refused(desk: Path, table: Path, prior: str, posterior: str, words: str) -> None:
@@ -50,7 +50,7 @@ def test_half_a_bound_is_refused(desk: Path, table: Path, command: str, given: l
     out = ["--out", "release"] if command == "publish" else []
     sentence = fail(desk, command, table, *out, "--sensitive", "disease", *given)
     lacking = " and ".join(option for option in ("--prior", "--posterior") if option not in given)
-    assert sentence == f"say what to protect: give {lacking}, for example --prior 1/10 --posterior 1/3."
+    assert sentence == f"no protection was chosen. Give {lacking}, for example --prior 1/10 --posterior 1/3."
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_half_a_bound_is_refused(desk: Path, table: Path, command: str, given: l
     [
         (
             ["--mechanism", "magic"],
-            "the mechanism 'magic' is unknown; there are auto, uniform, subset, levels, small-domain, fine-grain, "
-            "harmonic, buckets, anatomy, decoys.",
+            "the mechanism 'magic' is unknown; there are auto, uniform, subset, levels, small-domain, "
+            "fine-grain, harmonic, buckets, anatomy, decoys.",
         ),
         (["--guarantee", "magic"], "the guarantee 'magic' is unknown; ask for any-prior or marginal-prior."),
-        (["--unsafe-test-key", "xyz"], "a test key is written in hexadecimal digits."),
+        (["--unsafe-test-key", "xyz"], "a test key must consist of hexadecimal digits."),
         (["--unsafe-test-key", "00"], "a key has 32 bytes (64 hexadecimal digits), not 1."),
         (["--magic"], "no such option: --magic"),
         (["--ranges"], "--ranges"),
@@ -132,7 +132,7 @@ FORM = "'counts.csv' must have the columns value and count, with whole numbers a
         (b"value,count\n", "the table is empty: there is nothing to publish."),
         (b"", "the table is empty: there is nothing to publish."),
         (b"value,count\nflu,3\nflu,4\n", "a value occurs twice in the domain; name each value once."),
-        (b"value,count\nflu,3\n", "the sensitive column has one value"),
+        (b"value,count\nflu,3\n", "the sensitive column has only one value"),
     ],
     ids=lambda value: repr(value[:24]) if isinstance(value, bytes) else "",
 )

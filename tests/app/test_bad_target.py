@@ -94,7 +94,7 @@ def test_nothing_is_put_into_a_release(desk: Path, table: Path, release: Path) -
 @pytest.mark.parametrize("name", ["release.parquet", "release.csv", "release.ZIP", "page.html"])
 def test_name_of_a_file_is_none_for_a_directory(desk: Path, table: Path, name: str) -> None:
     sentence = fail(desk, *publishing(table, out=name))
-    assert f"{name!r} is the name of a file, and a release is a directory with several" in sentence
+    assert f"{name!r} looks like the name of a file, and a release is a directory" in sentence
 
 
 @pytest.mark.parametrize("parent", ["nowhere", "people.csv"])
@@ -149,7 +149,7 @@ def test_plan_file_with_another_key_than_the_test_key_is_refused(desk: Path, tab
     succeed(*publishing(table, "--plan-file", "plan.json"))
     options = ["--plan-file", "plan.json", "--unsafe-test-key", TEST_KEY]
     sentence = fail(desk, *publishing(table, *options, out="again"))
-    assert sentence == "the plan file holds another key than the test key; give one of the two."
+    assert sentence == "the plan file holds another key than the test key; use only one of the two."
 
 
 @pytest.mark.parametrize("written", [b"", b"{}", b"\xff", b"[1]", b'{"sfumato_plan": "1"}'])
@@ -163,7 +163,7 @@ def test_plan_file_that_others_may_read_is_refused(desk: Path, table: Path) -> N
     succeed(*publishing(table, "--plan-file", "plan.json"))
     (desk / "plan.json").chmod(0o644)
     sentence = fail(desk, *publishing(table, "--plan-file", "plan.json", out="again"))
-    assert sentence.startswith("the plan file 'plan.json' is open to others than its owner")
+    assert sentence.startswith("other users can read the plan file 'plan.json'")
     assert sentence.endswith("make it private with `chmod 600 plan.json`.")
 
 
@@ -175,7 +175,7 @@ def test_plan_file_in_no_directory_is_refused(desk: Path, table: Path) -> None:
 @pytest.mark.parametrize("plan_file", ["release/plan.json", "release", "./release/../release/plan.json"])
 def test_plan_file_in_the_release_is_refused(desk: Path, table: Path, release: Path, plan_file: str) -> None:
     sentence = fail(desk, *publishing(table, "--force", "--plan-file", plan_file))
-    assert sentence == "the plan file is private, so it cannot lie in the release; keep it in another place."
+    assert sentence == "the plan file is private, so it cannot be in the release; keep it in another place."
 
 
 # ----------------------------------------------------------------------------------------------------------- full disks

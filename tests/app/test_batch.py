@@ -25,7 +25,7 @@ import pytest
 from command_line import Outcome, complaint, run, succeed
 from releases import SENSITIVE, WAYS, published_by
 from sfumato._core.cell_values import Value
-from sfumato._query.counting.count_queries import CountQuery, Range
+from sfumato._query.counting.count_request import CountQuery, Range
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._query.release import Release
 from sfumato.cli.flags import name_flags

@@ -267,7 +267,7 @@ def test_command_line_counts_by_both_methods(made: Made) -> None:
         )
     sentence = refused(made.folder, "query", made.folder, sql, "--method", "closed")
     assert sentence.startswith("the method 'closed' is unknown for ")
-    assert sentence.endswith("; there are inverse, shrunk, uniform.")
+    assert sentence.endswith("; use inverse, shrunk, uniform.")
 
 
 @every_way
@@ -321,7 +321,7 @@ def test_plan_shows_buckets_and_loss(desk: Path) -> None:
     asked = ("plan", "--counts", counts, "--cap-factor", "3", "--cap-offset", "0.02", "--max-bucket", "6")
     shown = succeed(*asked, "--sizes", "optimal").words
     assert "12 buckets of 2, 3, 6 records; loss 72 (the least possible)" in shown
-    assert "sizes that were compared" not in shown
+    assert "compared sizes" not in shown
 
 
 def test_plan_shows_the_ways_that_were_compared(desk: Path) -> None:
@@ -341,7 +341,7 @@ def test_plan_shows_the_ways_that_were_compared(desk: Path) -> None:
     assert [list(pair) for pair in chosen.plan.choice.assignment.setting] == first["buckets"]
     shown = succeed(*asked).words
     assert "chosen for the errors of counts" in shown
-    assert "sizes that were compared, of which the first are taken" in shown
+    assert "compared sizes, in order of error; the first are used" in shown
 
 
 def test_caps_of_a_file_stand_for_the_values_that_it_names(desk: Path) -> None:
@@ -459,7 +459,7 @@ def test_a_value_above_its_cap_is_noticed(folder: Path, way: str) -> None:
     rewrite(folder, BUCKETS, lambda table: with_lines(table, one_value))
     (check,) = (each for each in succeed_not(folder) if not each["passed"])
     assert check["name"] == "domain"
-    assert ("holds a value twice" if way == "diversity" else "above its cap") in check["detail"]
+    assert ("has a value twice" if way == "diversity" else "above its cap") in check["detail"]
 
 
 def succeed_not(folder: Path) -> list[dict[str, Any]]:
@@ -682,7 +682,7 @@ def test_several_columns_are_refused_because_caps_of_combinations_do_not_cover_t
     table = write_parquet(desk / "patients.parquet", patients())
     asked = ["publish", table, "--out", "release", "--compound", "disease,drug"]
     for options in (["--diversity", "4"], ["--cap-factor", "2", "--cap-offset", "1/20"]):
-        assert "say nothing about the columns they are made of" in refused(desk, *asked, *options)
+        assert "do not protect the single columns" in refused(desk, *asked, *options)
 
 
 @pytest.mark.slow
@@ -784,9 +784,9 @@ def test_texts_that_look_alike_stay_apart(desk: Path) -> None:
 # -------------------------------------------------------------------------------------------------------------- refused
 
 BAD: Mapping[str, tuple[Mapping[str, str] | None, tuple[str, ...], str]] = {
-    "cap 0": ({"flu": "0"}, (), "the cap of 'flu' is 0, and must be above 0 and at most 1."),
-    "cap below 0": ({"flu": "-1/2"}, (), "the cap of 'flu' is -1/2, and must be above 0 and at most 1."),
-    "cap above 1": ({"flu": "3/2"}, (), "the cap of 'flu' is 3/2, and must be above 0 and at most 1."),
+    "cap 0": ({"flu": "0"}, (), "the cap of 'flu' is 0 and must be above 0 and at most 1."),
+    "cap below 0": ({"flu": "-1/2"}, (), "the cap of 'flu' is -1/2 and must be above 0 and at most 1."),
+    "cap above 1": ({"flu": "3/2"}, (), "the cap of 'flu' is 3/2 and must be above 0 and at most 1."),
     "no number": ({"flu": "x"}, (), "'x': write a number such as"),
     "unknown value": ({"flu": "1/2", "plague": "1/2"}, (), "a value that is not in the domain: 'plague'"),
     "no caps": ({}, (), "names no value; write a line for each value to protect."),
@@ -798,16 +798,16 @@ BAD: Mapping[str, tuple[Mapping[str, str] | None, tuple[str, ...], str]] = {
     "too frequent": (
         {"flu": "1/4"},
         (),
-        "one value holds 7/25 of the records, above its cap 1/4: no bucketization exists",
+        "one value has a share of 7/25, above its cap 1/4, so no bucketization exists",
     ),
     "too small": ({"mumps": "1/60"}, (), "one value has the cap 1/60 and fits into no bucket of fewer than 60 records"),
-    "diversity 1": (None, ("--diversity", "1"), "the diversity is 1, and must be at least 2"),
-    "diversity below 0": (None, ("--diversity", "-3"), "the diversity is -3, and must be at least 2"),
+    "diversity 1": (None, ("--diversity", "1"), "the diversity is 1 and must be at least 2"),
+    "diversity below 0": (None, ("--diversity", "-3"), "the diversity is -3 and must be at least 2"),
     "half a diversity": (None, ("--diversity", "2.5"), "invalid value for '--diversity'"),
-    "too diverse": (None, ("--diversity", "4"), "one value holds 7/25 of the records"),
-    "negative factor": (None, ("--cap-factor", "-1"), "the cap factor -1 and offset 0 must not be below 0"),
-    "no factor": (None, ("--cap-factor", "0"), "nor both 0: a cap is factor * share + offset."),
-    "factor below 1": (None, ("--cap-factor", "1/2"), "holds 19/200 of the records, above its cap 19/400"),
+    "too diverse": (None, ("--diversity", "4"), "one value has a share of 7/25 of the records"),
+    "negative factor": (None, ("--cap-factor", "-1"), "the cap factor -1 and offset 0 must not be negative"),
+    "no factor": (None, ("--cap-factor", "0"), "nor both 0. A cap is factor * share + offset."),
+    "factor below 1": (None, ("--cap-factor", "1/2"), "has a share of 19/200, above its cap 19/400"),
     "words": (None, ("--cap-factor", "much"), "the cap factor is 'much': write a number such as"),
     "two kinds": (None, ("--cap-factor", "2", "--diversity", "3"), "two kinds of request were made"),
     "three kinds": ({"flu": "1/2"}, ("--prior", "1/9", "--diversity", "3"), "two kinds of request were made"),

@@ -146,7 +146,7 @@ def test_option_of_a_mechanism_that_does_not_meet_the_request_is_refused(desk: P
     (desk / "counts.csv").write_text("value,count\nflu,24\ncold,12\nHIV,12\n")
     asked = ["plan", "--counts", "counts.csv", "--diversity", "2"]
     succeed(*asked)
-    words = "options of 'buckets' were given, which does not meet this kind of request; leave them out."
+    words = "options of 'buckets' were given, which does not support this kind of request; remove them."
     assert fail(desk, *asked, "--min-bucket", "3") == words
 
 
@@ -286,7 +286,7 @@ class Interrupting:
         if name == "sfumato.cli.app":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupting())
-from sfumato.cli import entry_point as program
+from sfumato.cli import program
 program()
 """
     outcome = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True, check=False)
@@ -379,7 +379,7 @@ def test_public_column_that_tells_the_sensitive_one_stops_unless_it_is_accepted(
 def test_notice_counts_the_records_left_out(desk: Path) -> None:
     table = write_csv(desk / "people.csv", people(disease=["flu", "cold", None]))
     outcome = succeed(*publishing(table, "--nulls", "drop"))
-    assert len(said(outcome, "20 records without a 'disease' were left out")) == 1
+    assert len(said(outcome, "20 records without a 'disease' were dropped")) == 1
     assert "notice: " not in outcome.out
 
 
@@ -522,7 +522,7 @@ def test_query_shows_people_a_table_and_what_the_interval_is_for(release: Path) 
     sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"
     shown = succeed("query", release, sql, "--level", "0.9").words
     assert re.search(r"│ [\d.]+ ± [\d.]+ \[[\d.]+, [\d.]+\] │", shown)
-    assert "± standard error, [90% interval], for the numbers of the original table" in shown
+    assert "± standard error, [90% confidence interval], for the numbers of the original table" in shown
 
 
 # --------------------------------------------------------------------------------------------------------------- verify
@@ -531,7 +531,7 @@ def test_query_shows_people_a_table_and_what_the_interval_is_for(release: Path) 
 def test_verify_says_what_was_checked(release: Path) -> None:
     outcome = succeed("verify", release)
     assert [line[:5] for line in outcome.out.splitlines()] == ["ok   "] * 10
-    assert "a belief of 1/10 can rise to 1/2 at most, within the promised 1/2 (odds times 9)" in outcome.words
+    assert "a belief of 1/10 can rise to 1/2 at most, within the guaranteed 1/2 (odds times 9)" in outcome.words
 
 
 def test_verify_with_the_original_checks_public_columns_and_posteriors(release: Path, table: Path) -> None:
@@ -555,7 +555,7 @@ def test_readme_that_says_something_else_does_not_verify(release: Path) -> None:
     fit_digests(release)
     outcome = run("verify", release)
     assert outcome.code == 1
-    assert outcome.err.startswith("error: the release fails the check 'readme': README.md does not say what")
+    assert outcome.err.startswith("error: the release does not pass the check of readme: README.md does not match")
 
 
 # ------------------------------------------------------------------------------------------------------------------ zip

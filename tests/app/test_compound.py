@@ -123,7 +123,7 @@ def test_holder_is_told_beforehand_that_combinations_are_published(desk: Path, i
     table = write_parquet(desk / "table.parquet", two_columns())
     options = with_domains(desk) if is_declared else []
     notices = succeed("plan", table, *ROLES, *BOUND, *options).notices
-    told = "the domain of 'disease + drug' was taken from the table, so the release tells which combinations occur"
+    told = "the domain of 'disease + drug' was taken from the table, so the release discloses which combinations occur"
     assert any(told in notice for notice in notices) is not is_declared
 
 
@@ -209,7 +209,7 @@ def test_value_of_a_compound_is_a_tuple(made: Path) -> None:
     assert release.count(("it's", "tea")).value == pytest.approx(float(expected), abs=1e-6)
     for value in ("it's", ("it's",)):
         with pytest.raises(
-            QueryError, match=r"^a value of 'disease \+ drug' has a part for each of its columns, such as"
+            QueryError, match=r"^a value of 'disease \+ drug' needs a part for each of its columns, such as"
         ):
             release.count(value)
     with pytest.raises(QueryError, match=r"^'disease \+ drug' has no value \"it's / poison\""):
@@ -317,8 +317,8 @@ def test_cells_that_give_a_single_column_away_are_refused(desk: Path, more: list
     asked = [*SMALL_DOMAIN, "--as-published", "small-domain", "--plan-file", "plan.json", *more]
     sentence = refused(desk, "publish", table, "--out", "release", "--compound", "disease,rare", *asked)
     assert sentence == (
-        "one value of column 'rare' alone could come to be believed with 13/15 (about 0.867), above 2/3: this "
-        "mechanism protects combinations, not the columns they are made of; choose --mechanism uniform or "
+        "one value of column 'rare' alone could be believed with 13/15 (about 0.867), above 2/3. This "
+        "mechanism protects combinations, not the single columns; choose --mechanism uniform or "
         "--mechanism subset, which cover every statement."
     )
 
@@ -384,15 +384,15 @@ def test_bounds_for_combinations_are_refused(desk: Path) -> None:
     bounds = bounds_file(desk, {"flu / tea": ("1/5", "1/2")})
     sentence = refused(desk, "publish", table, "--out", "release", *ROLES, "--bounds", bounds)
     assert sentence == (
-        "bounds for combinations say nothing about the columns they are made of; ask for a tolerance "
-        "(--tolerance), or for one bound with --mechanism uniform or --mechanism subset, which cover every statement."
+        "bounds for combinations do not protect the single columns. Use a tolerance "
+        "(--tolerance), or one bound with --mechanism uniform or --mechanism subset, which cover every statement."
     )
 
 
 def test_lists_of_combinations_are_refused(desk: Path) -> None:
     table = write_parquet(desk / "table.parquet", two_columns())
     sentence = refused(desk, "publish", table, "--out", "release", *ROLES, *WAYS["subset"], "--subset-form", "list")
-    assert sentence == "sets of a compound are written as bits; leave --subset-form list out."
+    assert sentence == "sets of several columns are written as bits; remove --subset-form list."
 
 
 def test_nearly_unique_combinations_are_refused_and_can_be_confirmed(desk: Path) -> None:
@@ -407,16 +407,19 @@ def test_nearly_unique_combinations_are_refused_and_can_be_confirmed(desk: Path)
 @pytest.mark.parametrize(
     ("compound", "words"),
     [
-        ("disease", "a compound is made of at least two different columns, such as disease,drug."),
-        ("disease,disease", "a compound is made of at least two different columns, such as disease,drug."),
+        ("disease", "a compound needs at least two different columns, such as disease,drug."),
+        ("disease,disease", "a compound needs at least two different columns, such as disease,drug."),
         ("disease,nothing", "the table has no column 'nothing'; it has 'sex', 'disease', 'age', 'drug'."),
         ("disease,", "the table has no column ''; it has 'sex', 'disease', 'age', 'drug'."),
         (
             "disease, drug",
             "the table has no column ' drug'; did you mean 'drug'? It has 'sex', 'disease', 'age', 'drug'.",
         ),
-        ("", "name the sensitive column: nothing else is protected."),
-        ("sex,disease,age,drug", "no public column is left to publish beside the sensitive one."),
+        ("", "there is no sensitive column, so nothing would be protected. Name one with --sensitive."),
+        (
+            "sex,disease,age,drug",
+            "there would be no public column to publish beside the sensitive one; keep at least one.",
+        ),
     ],
 )
 def test_compound_that_is_none_is_refused(desk: Path, compound: str, words: str) -> None:
@@ -428,7 +431,7 @@ def test_compound_that_is_none_is_refused(desk: Path, compound: str, words: str)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--sensitive", "disease"], "--sensitive and --compound were both given; name all the columns to protect in"),
+        (["--sensitive", "disease"], "--sensitive and --compound were both given; name all columns to protect in"),
         (["--drop", "drug"], "column 'drug' cannot be both sensitive and dropped: give it one role."),
         (["--identifier", "disease"], "column 'disease' cannot be both sensitive and identifier: give it one role."),
     ],
@@ -448,7 +451,9 @@ def test_column_of_a_compound_has_no_other_role(desk: Path, options: list[str], 
 def test_column_named_as_the_compound_is_refused(desk: Path, name: str) -> None:
     table = write_parquet(desk / "table.parquet", {**two_columns(), name: ["a", "b"] * 350})
     sentence = refused(desk, "publish", table, "--out", "release", *ROLES, *WAYS["subset"])
-    assert sentence == "the table has a column 'disease + drug', the name of what is sensitive together; rename it."
+    assert sentence == (
+        "the table has a column 'disease + drug', which is the joint name of the sensitive columns; rename it."
+    )
 
 
 def test_name_of_a_column_with_a_comma_is_quoted_in_a_compound(desk: Path) -> None:

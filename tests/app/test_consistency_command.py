@@ -79,7 +79,7 @@ def test_exact_answer_says_that_nothing_was_done(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("'SELECT AVG(age) FROM release WHERE disease = $$flu$$' --consistent", "only COUNT(*) is made consistent"),
+        ("'SELECT AVG(age) FROM release WHERE disease = $$flu$$' --consistent", "only COUNT(*) can be made consistent"),
         (f"'{SQL}' --totals nowhere.csv", "'nowhere.csv' cannot be read"),
         (f"'{SQL}' --totals wrong.csv", "the numbers of records add up to 60, but the totals in 'wrong.csv' "),
         ("--batch many.csv --consistent", "--consistent and --totals apply to one question"),

@@ -257,7 +257,7 @@ def test_table_of_a_duckdb_file_is_named(database: Path) -> None:
 
 def test_view_cannot_read_other_files(database: Path) -> None:
     said = fail(database.parent, *keyed(f"{database}::outside", "release"))
-    assert said == "'hospital.duckdb' has a view that reads other files; make a table of it first."
+    assert said == "'hospital.duckdb' has a view that reads other files; store it as a table first."
 
 
 def test_duckdb_file_that_is_none_or_in_use_is_refused(database: Path) -> None:
@@ -268,7 +268,7 @@ def test_duckdb_file_that_is_none_or_in_use_is_refused(database: Path) -> None:
 
 def test_part_of_one_table_is_refused(desk: Path) -> None:
     write_parquet(desk / "people.parquet", TABLE)
-    assert "is one table: leave out '::x'" in fail(desk, *keyed("people.parquet::x", "release"))
+    assert "remove '::x'" in fail(desk, *keyed("people.parquet::x", "release"))
 
 
 def test_request_file_may_name_a_table_in_a_file(database: Path) -> None:
@@ -369,7 +369,7 @@ def test_password_is_in_no_file_and_no_message(server: Server, desk: Path) -> No
 def test_what_the_server_refuses_is_said_without_the_password(server: Server, desk: Path) -> None:
     for address, words in (
         (server.address("people", password="wr0ng"), "does not know this user with this password"),
-        (server.address("people").replace(f":{server.port}", ":1"), "no server answers there"),
+        (server.address("people").replace(f":{server.port}", ":1"), "no server answers at this address"),
         (server.address("people", password="100%zz"), "the server refuses"),
         (server.address("nowhere"), "there is no table 'nowhere'"),
     ):
@@ -385,7 +385,7 @@ BREAKING = {
     "number": ("SELECT ('1e40' || length(x))::numeric AS y FROM notes", "cannot be converted"),
     "time": ("SELECT x, pg_sleep(0.01)::text AS y FROM notes, generate_series(1, 100)", "statement_timeout"),
     "connection": ("SELECT x, pg_terminate_backend(pg_backend_pid()) AS y FROM notes", "connection broke off"),
-    "writing": ("SELECT x, nextval('counter') AS y FROM notes", "a view that writes"),
+    "writing": ("SELECT x, nextval('counter') AS y FROM notes", "the view writes data"),
 }
 
 
@@ -469,7 +469,7 @@ def test_functions_of_others_do_not_choose_the_table(server: Server, desk: Path)
 )
 def test_address_that_can_be_read_in_two_ways_is_refused_without_repeating_it(address: str, desk: Path) -> None:
     said = fail(desk, *keyed(address, "release"))
-    assert said.startswith("a table in PostgreSQL is named postgresql://user@host:5432/database::schema.table")
+    assert said.startswith("name a table in PostgreSQL as postgresql://user@host:5432/database::schema.table")
     assert "ss" not in re.sub("address|password|pgpass|PGPASSWORD", "", said)
     verbose = run(*keyed(address, "release", "-v"))
     assert "w0rd" not in verbose.out + verbose.err

@@ -296,7 +296,7 @@ def test_the_holder_is_told_that_ratios_of_two_columns_multiply(desk: Path) -> N
     least = [min(column["amplification"].values()) for column in told["columns"]]
     assert told["largest_joint_likelihood_ratio"] == pytest.approx(worst[0] * worst[1])
     assert told["least_joint_amplification"] == pytest.approx(least[0] * least[1])
-    assert any("each sensitive column is protected for itself" in remark for remark in told["remarks"])
+    assert any("each sensitive column is protected on its own" in remark for remark in told["remarks"])
 
 
 # --------------------------------------------------------------------------------------------------------------- README
@@ -363,10 +363,10 @@ def test_a_value_in_every_group_has_no_amplification_in_json(desk: Path) -> None
     [
         (
             {"a": 5, "b": 4, "c": 3, "d": 1},
-            "one value is held by 5 of 13 records, and with groups of 3 no value may be",
+            "one value belongs to 5 of 13 records, but groups of 3 allow at most",
         ),
-        ({"a": 5, "b": 4, "c": 3, "d": 1}, "more than 4; ask for a group size of at most 2, or merge values"),
-        ({"a": 9, "b": 2, "c": 2}, "more than half of the records hold it, so no group size works."),
+        ({"a": 5, "b": 4, "c": 3, "d": 1}, "4 records a value; choose a group size of at most 2, or merge values"),
+        ({"a": 9, "b": 2, "c": 2}, "more than half of the records have it, so no group size works."),
     ],
 )
 def test_a_group_size_that_cannot_be_had_names_the_largest(desk: Path, counts: dict[str, int], words: str) -> None:
@@ -441,7 +441,7 @@ def test_numbers_are_suppressed_but_not_merged(desk: Path) -> None:
     table = write_parquet(desk / "table.parquet", {"number": list(range(162)), "disease": values})
     options = (*THREES, "--ratio-limit", "10")
     sentence = refused(desk, *publishing(table, *options, "--rare", "merge"))
-    assert sentence == "rare values of 'disease' cannot be merged, because they are no texts; suppress them."
+    assert sentence == "rare values of 'disease' cannot be merged, because they are not text; suppress them."
     succeed(*publishing(table, *options, "--rare", "suppress"))
     published = set(pq.read_table(desk / "release" / DATA).column("disease").to_pylist())
     assert None in published
@@ -466,8 +466,8 @@ def test_rare_values_of_each_of_two_columns_are_merged(desk: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--rare", "merge"), "say from which likelihood ratio on a value is rare, such as --ratio-limit 100."),
-        (("--ratio-limit", "1"), "the ratio limit is 1, and must be above 1: a ratio of 1 says nothing."),
+        (("--rare", "merge"), "give one, such as --ratio-limit 100."),
+        (("--ratio-limit", "1"), "the ratio limit is 1 and must be above 1: a ratio of 1 discloses nothing."),
         (("--ratio-limit", "many"), "many"),
         (("--rare", "burn", "--ratio-limit", "9"), "burn"),
     ],
@@ -483,7 +483,7 @@ def test_options_of_decoys_that_make_no_sense_are_refused(desk: Path, options: t
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--group-size", "1"), "the group size is 1, and must be at least 2: one record has no decoys."),
+        (("--group-size", "1"), "the group size is 1 and must be at least 2. A group of one record has no decoys."),
         (("--group-size", "0"), "the group size is 0"),
         ((*THREES, "--diversity", "2"), "two kinds of request were made, by --diversity and by --group-size;"),
         ((*THREES, "--prior", "1/3", "--posterior", "2/3"), "two kinds of request were made, by --prior with"),
@@ -491,7 +491,7 @@ def test_options_of_decoys_that_make_no_sense_are_refused(desk: Path, options: t
         (("--diversity", "2", "--mechanism", "decoys"), "--group-size"),
         ((*THREES, "--sizes", "optimal"), "options of 'buckets' were given"),
         (("--sensitive", "age", "--diversity", "2"), "name exactly one sensitive column; 2 were named."),
-        (("--sensitive", "age", "--prior", "1/3", "--posterior", "2/3"), "to protect each for itself, ask for decoys"),
+        (("--sensitive", "age", "--prior", "1/3", "--posterior", "2/3"), "to protect each separately, use decoys"),
     ],
 )
 def test_requests_that_do_not_fit_together_are_refused(desk: Path, options: tuple[str, ...], words: str) -> None:
@@ -503,7 +503,7 @@ def test_a_compound_of_decoys_is_refused_with_what_to_do_instead(desk: Path) -> 
     table = write_parquet(desk / "patients.parquet", numbered())
     options = ("--compound", "disease,drug", "--keep", "number", "--group-size", "2")
     sentence = refused(desk, "publish", table, "--out", "release", *options)
-    assert sentence.startswith("decoys of combinations say nothing about the columns they are made of; name each")
+    assert sentence.startswith("decoys for combinations do not protect the single columns. Name each")
     assert "--sensitive" in sentence
 
 

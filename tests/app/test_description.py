@@ -78,15 +78,15 @@ def test_request_file_may_name_the_description(described: Path) -> None:
     ("written", "words"),
     [
         ("titel = 'x'", "the key 'titel' in 'about.toml' is unknown; the nearest known one is 'title'"),
-        ("title = 7", "'title' in 'about.toml' should be a text in quotes"),
+        ("title = 7", "'title' in 'about.toml' should be a string in quotes"),
         ("columns = 'x'", "should be a section [columns]"),
-        ("[columns]\nage = 3", "'age' in 'about.toml' should be a text in quotes"),
-        ("[columns]\nagee = 'x'", "speaks of a column that is not published, 'agee'; did you mean 'age'"),
+        ("[columns]\nage = 3", "'age' in 'about.toml' should be a string in quotes"),
+        ("[columns]\nagee = 'x'", "names a column that is not published, 'agee'; did you mean 'age'"),
         ("title = 'x", "is not TOML"),
         ("#" * (1 << 21), "is larger than 1 MiB"),
         (f"title = '{'x' * 201}'", "'title' of the description is longer than 200 letters"),
-        ('title = "a\\u202eb"', "'title' of the description has characters that cannot be seen"),
-        ('title = "\\u001b[2J"', "'title' of the description has characters that cannot be seen"),
+        ('title = "a\\u202eb"', "'title' of the description has invisible characters"),
+        ('title = "\\u001b[2J"', "'title' of the description has invisible characters"),
         ("licence = 'do what you like'", "the licence should be a short name"),
         ("licence = 'javascript:alert(1)'", "the licence should be a short name"),
         ("contact = 'a <b'", "the contact should be a name"),
@@ -149,7 +149,7 @@ def test_hostile_words_stay_words(text: str, tmp_path: Path) -> None:
 def test_words_of_a_stranger_are_read_with_suspicion(change: Any, tmp_path: Path) -> None:
     folder = published_by("uniform", arrow_people(60), tmp_path / "release").folder
     edit_manifest(folder, change)
-    with pytest.raises(ReleaseFormatError, match="in words is not as it should be"):
+    with pytest.raises(ReleaseFormatError, match="description of the release has an invalid form"):
         Release.open(folder)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import itertools
 import os
 import re
@@ -20,13 +21,15 @@ from typing import Any
 import duckdb
 import pytest
 
+import sfumato
 from command_line import complaint, run, succeed
 from papers import command_line as papers
 from sfumato import Release, _figures, errors
 from sfumato._readers.reader import TableReader
 from sfumato._readers.reader_registry import READERS
-from sfumato._request.warnings import NoticeWarning
+from sfumato._request.warnings import NOTICE_CODES, NoticeWarning
 from sfumato.cli.app import build
+from sfumato.mechanisms import REGISTRY
 from store_server import make_bucket, serving
 
 ROOT = Path(__file__).parents[2]
@@ -284,6 +287,31 @@ def test_readme_names_the_two_commands_that_set_everything_up() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "make demo" in text
     assert "make test" in text
+
+
+def list_glossary_names() -> list[str]:
+    """The names in the last column of the tables of the glossary."""
+    rows = [line for line in (DOCS / "glossary.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    return sorted({name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[4])})
+
+
+def has_member(name: str) -> bool:
+    """Whether a public class, and what is named of it, exist."""
+    owner, _, member = name.partition(".")
+    found = getattr(sfumato, owner, None)
+    fields = {field.name for field in dataclasses.fields(found)} if dataclasses.is_dataclass(found) else set()
+    return owner in sfumato.__all__ and (not member or member in fields or hasattr(found, member))
+
+
+def test_glossary_names_what_exists() -> None:
+    commands = build().commands
+    options = {option for command in commands.values() for parameter in command.params for option in parameter.opts}
+    known = {*options, *(f"sfumato {name}" for name in commands), *REGISTRY, *NOTICE_CODES, "python -m papers"}
+    names = list_glossary_names()
+    assert len(names) > 50
+    assert [name for name in names if name not in known and not has_member(name)] == []
+    assert not has_member("Release.nothing")
+    assert not has_member("Nothing")
 
 
 # -------------------------------------------------------------------------------------------------------- the evidence

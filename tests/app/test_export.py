@@ -131,7 +131,7 @@ def test_command_says_what_to_add_up(release: Path) -> None:
     [
         (("--values", "AIDS", "--to", "out.csv"), "'disease' has no value 'AIDS'; it has 'HIV', 'asthma'"),
         (("--values", "", "--to", "out.csv"), "name the values to count"),
-        (("--values", "HIV", "--to", "out.xls"), "should end in .csv, .dta, .sav"),
+        (("--values", "HIV", "--to", "out.xls"), "must end in .csv, .dta, .sav"),
         (("--values", "HIV", "--to", "no/out.csv"), "the directory 'no' does not exist"),
         (("--values", "HIV", "--to", "people.csv"), "'people.csv' exists"),
         (("--values", "HIV", "--to", "release.csv", "--force"), "'release.csv' exists"),
@@ -169,12 +169,12 @@ def test_numbers_that_no_double_holds_stay_exact(suffix: str, tmp_path: Path) ->
 @pytest.mark.parametrize("suffix", [".dta", ".sav"])
 @pytest.mark.parametrize(
     ("values", "words"),
-    [(["a\0b", "a\0c"], "texts with a zero in them"), ([1e308, 2.5], "too large"), ([math.inf, 2.5], "too large")],
+    [(["a\0b", "a\0c"], "strings with a zero character"), ([1e308, 2.5], "too large"), ([math.inf, 2.5], "too large")],
     ids=["zero", "large", "infinite"],
 )
 def test_what_packages_would_change_is_refused(suffix: str, values: list[Any], words: str, tmp_path: Path) -> None:
     release = published_by("uniform", pa.table(people(60, **{"what it is": values})), tmp_path / "release")
-    with pytest.raises(TargetError, match=f"column 'what it is' has .*{words}"):
+    with pytest.raises(TargetError, match=f"column 'what it is' contains .*{words}"):
         export(release, ["HIV"], tmp_path / f"out{suffix}")
     assert {path.name for path in tmp_path.iterdir()} == {"release"}
     assert export(release, ["HIV"], tmp_path / "out.csv").rows == 60

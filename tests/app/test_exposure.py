@@ -289,7 +289,7 @@ def test_automatic_choice_for_the_marginal_prior_stops_too(desk: Path) -> None:
 def test_exposures_are_shown_to_the_holder_and_not_published(desk: Path, table: Path) -> None:
     outcome = succeed("publish", "--out", "release", *asking(table, "--accept-marginal-prior"))
     assert "What an attacker infers from public columns (private, not published)" in outcome.words
-    assert "are alone with their public columns" in outcome.words
+    assert "are unique on the public columns" in outcome.words
     for knows in ("sex", "coin", "all 2 columns"):
         assert re.search(rf"│ {knows} +│ [0-9.]+ -> [0-9.]+% │", outcome.out)
     for file in ("README.md", "datapackage.json"):

@@ -85,7 +85,7 @@ def test_packed_file_that_was_cut_off_is_refused(desk: Path) -> None:
 
 def test_packed_file_of_another_kind_is_refused(desk: Path) -> None:
     (desk / "people.parquet.gz").write_bytes(gzip.compress(b"PAR1"))
-    assert "is no table that can be read" in fail(desk, *publishing("people.parquet.gz", out=desk / "release"))
+    assert "cannot be read as a table" in fail(desk, *publishing("people.parquet.gz", out=desk / "release"))
 
 
 # --------------------------------------------------------------------------------------------------------------- commas
@@ -121,7 +121,8 @@ def test_nearly_unique_commas_are_told_apart_from_names(desk: Path) -> None:
     weights = [f"{50 + row},{row % 10}" for row in range(200)]
     table = write_csv(desk / "people.csv", {**people(200), "weight": weights}, delimiter=";")
     said = fail(desk, *publishing(table, out=desk / "release"))
-    assert "looks like numbers with a decimal comma: say so (--decimal ,)" in said
+    assert "looks like numbers with a decimal comma" in said
+    assert "(--decimal ,)" in said
 
 
 def test_init_writes_the_decimal_comma(commas: Path) -> None:
@@ -138,6 +139,6 @@ def test_plan_file_knows_another_decimal_mark(commas: Path) -> None:
 
 
 def test_unknown_decimal_mark_is_refused(commas: Path) -> None:
-    assert "written with a point or a comma" in fail(
+    assert "use a point or a comma" in fail(
         commas.parent, *publishing(commas, "--decimal", "·", out=commas.parent / "release")
     )

@@ -92,7 +92,7 @@ def test_release_at_a_level_is_verified_with_its_hierarchy(desk: Path, table: Pa
     assert succeed("verify", "release", "--original", table, *HIERARCHY).code == 0
     assert verify("release", table, hierarchies={"disease": desk / "codes.csv"}).has_passed
     sentence = fail(desk, "verify", "release", "--original", table)
-    assert "give the hierarchy that tells which is whose (--hierarchy disease=FILE)." in sentence
+    assert "Give the hierarchy with the group of each value (--hierarchy disease=FILE)." in sentence
     (desk / "codes.csv").write_bytes(CHAPTERS.replace(b"HIV,blood", b"HIV,immune"))
     assert "other groups at the level 'chapter'" in fail(desk, "verify", "release", "--original", table, *HIERARCHY)
 
@@ -110,10 +110,22 @@ def test_hierarchy_of_the_release_may_have_its_lines_in_any_order(
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ((b"HIV,blood", b"HIV,immune"), "other levels or groups of 'disease' than the release; name its own."),
-        ((b"cold,lungs", b"cold,blood"), "other levels or groups of 'disease' than the release; name its own."),
-        ((b"chapter", b"block"), "other levels or groups of 'disease' than the release; name its own."),
-        ((b"asthma", b"gout"), "the hierarchy has other values of 'disease' than the release; name its own."),
+        (
+            (b"HIV,blood", b"HIV,immune"),
+            "other levels or groups of 'disease' than the release; give the hierarchy of the release.",
+        ),
+        (
+            (b"cold,lungs", b"cold,blood"),
+            "other levels or groups of 'disease' than the release; give the hierarchy of the release.",
+        ),
+        (
+            (b"chapter", b"block"),
+            "other levels or groups of 'disease' than the release; give the hierarchy of the release.",
+        ),
+        (
+            (b"asthma", b"gout"),
+            "the hierarchy has other values of 'disease' than the release; give the hierarchy of the release.",
+        ),
         ((b"code", b"chapter"), "a hierarchy has at least two levels with different names"),
     ],
     ids=lambda given: given[1].decode() if isinstance(given, tuple) else "",
@@ -222,7 +234,7 @@ def test_request_that_groups_cannot_meet_is_said(table: Path) -> None:
         ((*HIERARCHY, "--publish-at", "sex=chapter"), "column 'sex' cannot be published at a level"),
         ((*HIERARCHY, "--publish-at", "disease"), "'disease' should be written as --publish-at COL=LEVEL."),
         ((*HIERARCHY, "--domain", "disease=codes.csv"), "line 1 of the domain file"),
-        (("--hierarchy", "sex=codes.csv"), "only a sensitive column that is protected alone can have one."),
+        (("--hierarchy", "sex=codes.csv"), "only a single sensitive column can. Leave its hierarchy out."),
         (("--hierarchy", "disease"), "'disease' should be written as --hierarchy COL=FILE."),
         (("--hierarchy", "disease=nowhere.csv"), "the hierarchy 'nowhere.csv' cannot be read"),
         (("--hierarchy", "disease=short.csv"), "holds 2 values outside its declared domain"),
@@ -242,4 +254,4 @@ def test_bad_hierarchy_gets_one_sentence(desk: Path, table: Path, options: tuple
 def test_column_with_the_name_of_a_level_is_refused(desk: Path, table: Path) -> None:
     write_csv(desk / "people.csv", {**people(), "Disease.Chapter": ["x", "y"] * 30})
     asked = ("publish", table, "--sensitive", "disease", *BOUND, "--out", "release", *HIERARCHY)
-    assert "has a column 'disease.chapter', the name of a level" in fail(desk, *asked)
+    assert "has a column 'disease.chapter', which is the name of a level" in fail(desk, *asked)

@@ -76,7 +76,7 @@ def test_roles_are_guessed(hospital: Path) -> None:
     assert not written["promise"]
     assert re.search(r'^#   "labs" +# "\?" is a missing value; many different values', text, re.MULTILINE)
     assert re.search(r'"weight", +# "\?" is a missing value; mostly missing$', text, re.MULTILINE)
-    assert re.search(r'"income", +# nearly unique as it is: could be published in ranges', text)
+    assert re.search(r'"income", +# nearly unique: could be published in ranges', text)
     assert re.search(r'"last_name", +# names people$', text, re.MULTILINE)
     assert re.search(r'^#   "gender" +# "Unknown/Invalid" may be a missing value$', text, re.MULTILINE)
 
@@ -108,7 +108,7 @@ def test_table_of_a_german_hospital_is_understood(german: Path) -> None:
         "person": "Patienten-Nr",
         "drop": ["Geburtsdatum", "Aufnahme", "Kosten"],
     }
-    assert re.search(r'"Aufnahme", +# nearly unique as it is: could be published in ranges', text)
+    assert re.search(r'"Aufnahme", +# nearly unique: could be published in ranges', text)
     lines = text.splitlines()
     assert any(line.startswith("# Aufnahme = [1900-01-01, ") for line in lines)
     assert '# one_row = "first:Aufnahme"' in lines, "the date of birth puts nobody's rows in order"
@@ -167,8 +167,8 @@ def test_command_says_what_is_left_to_do(hospital: Path) -> None:
     assert succeed("init", hospital).out.splitlines() == [
         "written to request.toml; open it in an editor, check it, and decide:",
         "  1. which column is sensitive",
-        "  2. what is done with several rows of a person",
-        "  3. how much anybody may learn (prior and posterior)",
+        "  2. what to do with several rows of a person",
+        "  3. how much anyone may learn about a person (prior and posterior)",
         "then run: sfumato plan request.toml",
     ]
 
@@ -380,7 +380,7 @@ def test_rows_of_nobody_and_codes_are_remarked(desk: Path) -> None:
     write_csv(desk / "people.csv", {**table, "disease": ["flu", "cold", "HIV", "gout"] * 20})
     succeed("init", "people.csv")
     text = (desk / "request.toml").read_text()
-    assert 'person = "person"  # some rows have none, which have to be completed or removed' in text
+    assert 'person = "person"  # rows without a value must be completed or removed' in text
     assert "[ranges]" not in text.replace("ranges in [ranges]", "")
 
 
@@ -417,7 +417,7 @@ def test_existing_file_is_replaced_by_force_only(desk: Path) -> None:
         "'request.toml' exists; choose another name with --out, or replace it with --force."
     )
     succeed("init", "people.csv", "--force")
-    assert (desk / "request.toml").read_text().startswith('# How "people.csv" is to be published.')
+    assert (desk / "request.toml").read_text().startswith('# How to publish "people.csv".')
 
 
 @pytest.mark.parametrize(
@@ -429,8 +429,8 @@ def test_existing_file_is_replaced_by_force_only(desk: Path) -> None:
          "the request file 'nowhere/request.toml' cannot be written: No such file or directory."),
         (["people.csv", "--out", "folder.toml", "--force"],
          "the request file 'folder.toml' cannot be written: Is a directory."),
-        (["nobody.csv"], "'nobody.csv' names no table: there is no such file, glob or directory of CSV, "
-         "Parquet, Arrow or JSON lines files."),
+        (["nobody.csv"], "'nobody.csv' is not a table: there is no file, glob or directory of CSV, "
+         "Parquet, Arrow or JSON lines files with this name."),
         (["empty.csv"], "the table is empty: there is nothing to publish."),
         (["twice.parquet"], "the table has two columns named 'x'; rename one of them."),
     ],

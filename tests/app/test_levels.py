@@ -48,7 +48,7 @@ def test_plan_shows_the_error_of_each_level_against_the_shares(table: Path) -> N
         ("chapter", "1/5", 3),
     ]
     assert [each["above"] for each in plan["errors"]] == ["0/1", "1/10", "1/5", "3/10", "1/2"]
-    assert plan["reason"] == "levels is taken, because its options ask for it."
+    assert plan["reason"] == "levels is chosen, because its options were given."
     assert {"uniform", "subset"} <= {each["mechanism"] for each in plan["alternatives"]}
 
 
@@ -91,15 +91,18 @@ def test_request_file_takes_shares_too(desk: Path, table: Path) -> None:
     [
         (
             ("--levels", "code=0.8,chapter=0.3"),
-            "the shares of the levels must add up to 1, and 'code=0.8,chapter=0.3' ",
+            "the shares of the levels must add up to 1; 'code=0.8,chapter=0.3' ",
         ),
         (
             ("--levels", "chapter=1"),
             "without records of the level 'code' its values cannot be counted; give it a share.",
         ),
         (("--levels", "code=0.5,block=0.5"), "--levels: there is no level 'block'; the hierarchy has code, chapter."),
-        (("--importance", "code"), "'code' is no level with a number of its own; write --importance code="),
-        ((*SHARED, "--importance", "code=1"), "shares of the levels and their importance were given; give one of "),
+        (("--importance", "code"), "'code' is not a level with a number; write for example --importance code="),
+        (
+            (*SHARED, "--importance", "code=1"),
+            "--levels gives shares and --importance computes them; give only one of ",
+        ),
         (
             (*SHARED, "--mechanism", "subset"),
             "options of 'levels' were given, and the mechanism is 'subset'; leave one",
@@ -116,4 +119,4 @@ def test_without_a_hierarchy_the_sentence_names_what_is_missing(desk: Path, tabl
     roles = [word for word in ROLES if word not in ("--hierarchy", "code=codes.csv")]
     for options in (SHARED, ("--mechanism", "levels")):
         sentence = refused(desk, "publish", table, *roles, *BOUND, *options, "--out", "release")
-        assert sentence.endswith("the values have no groups; declare them with --hierarchy COL=FILE.")
+        assert sentence.endswith("the values have no groups. Declare them with --hierarchy COL=FILE.")

@@ -150,7 +150,7 @@ def test_remark_of_a_mechanism_is_about_the_sensitive_column(desk: Path) -> None
 @pytest.mark.parametrize("codes", ["persons-unchecked", "telling-column, persons-unchecked"])
 def test_notice_that_must_not_come_up_stops_everything(desk: Path, table: Path, codes: str) -> None:
     before = content(desk)
-    sentence = "this notice came up, which was to stop everything: persons-unchecked; nothing was written."
+    sentence = "a notice stopped the publication: persons-unchecked. Nothing was written."
     for command in (publishing(table, "--plan-file", "plan.json"), planning(table)):
         outcome = run(*command, "--fail-on", codes)
         assert complaint(outcome, code=1) == sentence
@@ -165,7 +165,7 @@ def test_notice_that_must_not_come_up_stops_everything(desk: Path, table: Path, 
 
 def test_all_notices_that_stop_are_named_with_their_columns(table: Path) -> None:
     outcome = run(*publishing(table, "--fail-on", "persons-unchecked,domain-observed"))
-    assert "these notices came up, which were to stop everything: persons-unchecked, domain-observed ('disease');" in (
+    assert "notices stopped the publication: persons-unchecked, domain-observed ('disease')." in (
         complaint(outcome, code=1)
     )
 
@@ -177,14 +177,14 @@ def test_notices_that_do_not_come_up_stop_nothing(table: Path) -> None:
 def test_code_that_no_notice_has_is_refused(desk: Path, table: Path) -> None:
     for command in (publishing(table), planning(table)):
         sentence = complaint(run(*command, "--fail-on", "telling"))
-        assert sentence.startswith("no notice has the code 'telling'; there are records-left-out, ")
+        assert sentence.startswith("there is no notice with the code 'telling'; choose from records-left-out, ")
     assert not (desk / "release").exists()
 
 
 def test_plan_from_counts_stops_at_a_notice(desk: Path) -> None:
     write_csv(desk / "counts.csv", {"value": ["a", "b"], "count": [30, 30]})
     outcome = run("plan", "--counts", "counts.csv", *BOUND, "--fail-on", "frequent-values")
-    assert "frequent-values ('value'); nothing" in complaint(outcome, code=1)
+    assert "frequent-values ('value'). Nothing" in complaint(outcome, code=1)
 
 
 # --------------------------------------------------------------------------------------------------------------- Python
@@ -238,7 +238,7 @@ def test_notice_that_must_not_come_up_stops_python_too(desk: Path, table: Path) 
         publish(request(table), "release", fail_on=["domain-observed"])
     assert [each.code for each in caught.value.notices] == ["domain-observed"]
     assert not (desk / "release").exists()
-    with pytest.raises(SpecError, match="no notice has the code 'domain'"):
+    with pytest.raises(SpecError, match="there is no notice with the code 'domain'"):
         publish(request(table), "release", fail_on=["domain"])
 
 

@@ -312,7 +312,7 @@ def test_iterative_bayes_tells_that_it_is_biased_and_has_no_error(made: Made, wa
     rows = succeed("query", made.folder, GROUPED, *asked, "--json").json["rows"]
     assert all(row["n"] >= 0 for row in rows)
     assert all(row["n_se"] is row["n_low"] is row["n_high"] is None for row in rows)
-    assert all(row["n_note"].startswith("biased, and its error is not known") for row in rows)
+    assert all(row["n_note"].startswith("biased with unknown error") for row in rows)
     assert sum(row["n"] for row in rows) == pytest.approx(600)
 
 
@@ -343,8 +343,10 @@ def test_generalised_least_squares_weigh_all_cells(made: Made, where: str, is_co
 def test_answer_over_all_cells_names_its_assumption(made: Made) -> None:
     sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"
     found = succeed("query", made.folder, sql, "--method", "gls", "--json").json
-    assert found["method"] == "generalised least squares over all cells, normal interval"
-    assert found["assumption"].startswith("the records of a value that a condition selects are spread over the cells")
+    assert found["method"] == "generalised least squares over all sub-tables, normal interval"
+    assert found["assumption"].startswith(
+        "among the records of a value, those that a condition selects are spread over the sub-tables"
+    )
     (row,) = found["rows"]
     assert row["n_note"].startswith("slightly biased")
     if all("counts" in cell for cell in SlowRelease(made.folder).design["cells"]):
@@ -359,9 +361,7 @@ def test_method_that_a_release_does_not_have_is_refused_with_those_it_has(desk: 
     methods = made.said["methods"]
     method = next(each for each in ("gls", "em", "magic") if each not in methods)
     sentence = refused(desk, "query", made.folder, GROUPED, "--method", method)
-    assert sentence == (
-        f"the method {method!r} is unknown for {made.said['mechanism']!r}; there are {', '.join(methods)}."
-    )
+    assert sentence == (f"the method {method!r} is unknown for {made.said['mechanism']!r}; use {', '.join(methods)}.")
 
 
 # ------------------------------------------------------------------------------------------------------- cells and sets
@@ -450,8 +450,8 @@ def bounded(desk: Path, bounds: Mapping[str, tuple[str, str]], *options: str) ->
 
 def test_values_that_nobody_could_tell_apart_are_refused(desk: Path) -> None:
     assert refused(desk, *bounded(desk, TIED)) == (
-        "2 values would never be kept, so nobody could tell their counts apart; choose --objective aggregate, or "
-        "relax a bound."
+        "2 values would never be kept, so their counts could not be distinguished; choose "
+        "--objective aggregate, or relax a bound."
     )
 
 
@@ -459,7 +459,7 @@ def test_values_that_nobody_could_tell_apart_can_still_be_planned(desk: Path) ->
     file = counts_file(desk, dict.fromkeys(TIED, 200))
     outcome = succeed("plan", "--counts", file, "--bounds", bounds_file(desk, TIED), "--mechanism", "fine-grain")
     assert "counts cannot be reconstructed" in outcome.words
-    assert any("never kept under these bounds" in notice and "'x1', 'x3'" in notice for notice in outcome.notices)
+    assert any("never kept under the bounds" in notice and "'x1', 'x3'" in notice for notice in outcome.notices)
 
 
 @pytest.mark.slow

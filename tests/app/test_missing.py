@@ -109,14 +109,13 @@ def test_mark_that_is_a_value_of_a_domain_is_refused(command: str, desk: Path) -
     out = ["--out", "release"] if command == "publish" else []
     asked = [command, table, *out, "--sensitive", "disease", *BOUND, "--domain", "disease=diseases.txt"]
     assert fail(desk, *asked, "--missing", "?") == (
-        "'?' is said to stand for a missing value, and the domain of 'disease' has it as a value; take it out of one "
-        "of the two."
+        "'?' is a missing marker, but also a value in the domain of 'disease'; remove it from one of the two."
     )
 
 
 def test_number_of_a_domain_that_is_marked_is_refused() -> None:
     schema = Schema.of("dose", domains={"dose": [None, 1, 99]})
-    with pytest.raises(SchemaError, match=r"^'99' is said to stand for a missing value"):
+    with pytest.raises(SchemaError, match=r"^'99' is a missing marker"):
         Request("t.csv", schema=schema, spec=BreachBound("1/10", "1/2"), read=ReadOptions(missing=("99",)))
 
 

@@ -28,7 +28,7 @@ def hole(path: Path, size: int, beginning: bytes = b"value\n") -> Path:
 def test_line_longer_than_memory_is_refused(desk: Path) -> None:
     hole(desk / "people.csv", 3 << 30, b"age,sex,disease\n")
     sentence = complaint(run_apart(*publishing("people.csv"), most_memory=3 << 30))
-    assert sentence.startswith("'people.csv' is not a CSV file that can be read")
+    assert sentence.startswith("'people.csv' cannot be read as a CSV file")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_small_file_that_is_large_is_refused(desk: Path, arguments: tuple[str, .
     hole(desk / "list.csv", LARGE)
     name = "disease=list.csv" if arguments[-1] in ("--domain", "--hierarchy") else "list.csv"
     assert complaint(run_apart(*arguments, name)).endswith(
-        "'list.csv' is larger than 256 MiB, which no such file needs; name another one."
+        "'list.csv' is larger than 256 MiB, and no such file needs this; name another one."
     )
 
 
@@ -81,7 +81,7 @@ def test_parquet_that_swells_absurdly_is_refused(desk: Path, monkeypatch: pytest
     table = pa.table({**people(3), "note": ["a" * (20 << 20)] * 3})
     pq.write_table(table, desk / "people.parquet", compression="zstd", use_dictionary=False)
     for arguments in (publishing("people.parquet"), ["lint", "people.parquet"]):
-        assert "'people.parquet' would swell to" in fail(desk, *arguments)
+        assert "'people.parquet' would unpack to" in fail(desk, *arguments)
 
 
 def test_table_of_many_columns_names_some_of_them(desk: Path) -> None:

@@ -161,7 +161,7 @@ def test_registered_mechanism_is_taken_by_name_only() -> None:
     assert alone.mechanism.name != "toy"
     assert "toy" in {each.mechanism.name for each in alone.alternatives}
     assert not choose(counts, bound).reason.count("toy")
-    with pytest.raises(SpecError, match="by its name"):
+    with pytest.raises(SpecError, match="name it as the mechanism"):
         choose(counts, bound, options={"toy": toy.Options()})
     assert pickle.loads(pickle.dumps(toy.MECHANISM)) is toy.MECHANISM
     assert "ErrorPrediction" in missing("toy")

@@ -234,16 +234,16 @@ def test_setting_does_not_steer_a_terminal(request_file: Path) -> None:
         ("a = " + "[" * 9999, "the request file 'request.toml' is not TOML: a value is too long or too deep."),
         ("a = " + "9" * 9999, "the request file 'request.toml' is not TOML: a value is too long or too deep."),
         ("[columns]\nsensitve = 'disease'\n",
-         "the key 'sensitve' in 'request.toml' is unknown; the nearest that is known is 'sensitive'."),
+         "the key 'sensitve' in 'request.toml' is unknown; the nearest known name is 'sensitive'."),
         ("[output]\nplan-file = 'p'\n",
-         "the key 'plan-file' in 'request.toml' is unknown; the nearest that is known is 'plan_file'."),
-        ("[colums]\n", "the section [colums] in 'request.toml' is unknown; the nearest that is known is 'columns'."),
-        ("json = true\n", "the key 'json' in 'request.toml' is unknown; the nearest that is known is 'person'."),
-        ("[columns]\nsensitive = true\n", "'sensitive' in 'request.toml' should be a list of texts."),
-        ("[columns]\nsensitive = [['disease']]\n", "'sensitive' in 'request.toml' should be a list of texts."),
-        ("[columns]\ndrop = {name = 1}\n", "'drop' in 'request.toml' should be a list of texts."),
-        ("[promise]\nprior = [1, 10]\n", "'prior' in 'request.toml' should be a text in quotes, or a number."),
-        ("[promise]\nprior = 2024-01-01\n", "'prior' in 'request.toml' should be a text in quotes, or a number."),
+         "the key 'plan-file' in 'request.toml' is unknown; the nearest known name is 'plan_file'."),
+        ("[colums]\n", "the section [colums] in 'request.toml' is unknown; the nearest known name is 'columns'."),
+        ("json = true\n", "the key 'json' in 'request.toml' is unknown; the nearest known name is 'person'."),
+        ("[columns]\nsensitive = true\n", "'sensitive' in 'request.toml' should be a list of strings."),
+        ("[columns]\nsensitive = [['disease']]\n", "'sensitive' in 'request.toml' should be a list of strings."),
+        ("[columns]\ndrop = {name = 1}\n", "'drop' in 'request.toml' should be a list of strings."),
+        ("[promise]\nprior = [1, 10]\n", "'prior' in 'request.toml' should be a string in quotes, or a number."),
+        ("[promise]\nprior = 2024-01-01\n", "'prior' in 'request.toml' should be a string in quotes, or a number."),
         ("[promise]\ngroup_size = 3.5\n", "'group_size' in 'request.toml' should be a whole number."),
         ("[promise]\ngroup_size = true\n", "'group_size' in 'request.toml' should be a whole number."),
         ("[output]\nforce = 'yes'\n", "'force' in 'request.toml' should be true or false."),
@@ -253,15 +253,15 @@ def test_setting_does_not_steer_a_terminal(request_file: Path) -> None:
          "'age' in 'request.toml' should be a list of numbers or dates, such as [0, 20, 40]."),
         ("[domains]\ndisease = ['flu']\n", "'disease' in 'request.toml' should be the name of a file, in quotes."),
         ("[columns]\nranges = ['age=0,20']\n",
-         "'ranges' in 'request.toml' should be a section [ranges] with a line for each column."),
+         "'ranges' in 'request.toml' should be a section [ranges] with one line for each column."),
         ("domain = 'disease=codes.csv'\n",
-         "'domain' in 'request.toml' should be a section [domains] with a line for each column."),
-        ("drop = 'sex'\n[columns]\ndrop = 'age'\n", "'drop' stands twice in 'request.toml'; write it once."),
+         "'domain' in 'request.toml' should be a section [domains] with one line for each column."),
+        ("drop = 'sex'\n[columns]\ndrop = 'age'\n", "'drop' occurs twice in 'request.toml'; write it once."),
         ("[columns]\nsensitive = 'disease'\n",
          "the request file 'request.toml' names no table; write path = '...' in its section [table]."),
         ("[table]\npath = 'nobody.csv'\n",
-         "the request file 'request.toml' names a table that is not there, 'nobody.csv'; a path in it is relative to "
-         "the file."),
+         "the request file 'request.toml' names a table that does not exist, 'nobody.csv'; paths are relative to the "
+         "request file."),
     ],
     ids=lambda value: value.strip()[:24] if "\n" in value or len(value) > 999 else "",
 )  # fmt: skip
@@ -289,7 +289,7 @@ def test_value_that_no_option_takes_is_refused_as_on_the_command_line(request_fi
 def test_relative_table_is_looked_for_beside_the_file(table: Path) -> None:
     (table.parent / "requests").mkdir()
     (table.parent / "requests" / "request.toml").write_text(REQUEST)
-    assert "'requests/people.csv'; a path in it is relative to the file." in fail(
+    assert "'requests/people.csv'; paths are relative to the request file." in fail(
         table.parent, "plan", "requests/request.toml"
     )
 

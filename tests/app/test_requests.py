@@ -50,7 +50,7 @@ def test_options_of_another_mechanism_are_refused(desk: Path, table: Path, comma
         for options in OPTIONS[owner]:
             sentence = refused(desk, *command(table, "--mechanism", mechanism, *options, *asked))
             assert sentence == (
-                f"options of {owner!r} were given, and the mechanism is {mechanism!r}; leave one of them out."
+                f"options of {owner!r} were given, and the mechanism is {mechanism!r}; remove one of them."
             )
 
 
@@ -64,7 +64,7 @@ def test_options_of_another_mechanism_are_refused(desk: Path, table: Path, comma
         (["--guarantee", "magic"], "the guarantee 'magic' is unknown; ask for any-prior or marginal-prior."),
         (
             ["--mechanism", "small-domain", "--guarantee", "any-prior"],
-            "the mechanism 'small-domain' gives marginal-prior only, and any-prior was asked for; choose another ",
+            "the mechanism 'small-domain' gives only marginal-prior, and any-prior was requested; choose another ",
         ),
         (["--mechanism", "fine-grain"], "the mechanism 'fine-grain' needs a bound for each value (--bounds or "),
         (["--direction", "magic"], "invalid value for '--direction': "),
@@ -86,7 +86,7 @@ def test_names_that_are_unknown_are_refused(
 def test_one_bound_is_what_some_mechanisms_need(desk: Path, table: Path, command: Command, mechanism: str) -> None:
     sentence = refused(desk, *command(table, "--mechanism", mechanism, *TOLERANCE))
     assert sentence == (
-        f"the mechanism {mechanism!r} needs one bound (--prior with --posterior), and another kind of request was made."
+        f"the mechanism {mechanism!r} needs one bound (--prior with --posterior), and the request is of another kind."
     )
 
 
@@ -112,17 +112,17 @@ def test_two_kinds_of_request_are_refused(
     desk: Path, table: Path, command: Command, options: list[str], pair: str
 ) -> None:
     sentence = refused(desk, *command(table, *options))
-    assert sentence == f"two kinds of request were made, by {pair}; make one of them."
+    assert sentence == f"two kinds of request were made, by {pair}; choose one of them."
 
 
 @commands
 @pytest.mark.parametrize(
     ("tolerance", "words"),
     [
-        ("1", "the tolerance is 1, and must be above 1: a belief may rise by this factor."),
-        ("0.99", "the tolerance is 99/100, and must be above 1: "),
-        ("0", "the tolerance is 0, and must be above 1: "),
-        ("-3", "the tolerance is -3, and must be above 1: "),
+        ("1", "the tolerance is 1 and must be above 1. It is the factor by which a belief may rise."),
+        ("0.99", "the tolerance is 99/100 and must be above 1. "),
+        ("0", "the tolerance is 0 and must be above 1. "),
+        ("-3", "the tolerance is -3 and must be above 1. "),
         ("twice", "the tolerance is 'twice': write a number such as 1/13, 0.02, 2% or 3."),
         ("nan", "the tolerance is 'nan': write a number such as 1/13, 0.02, 2% or 3."),
         ("1e9999", "the tolerance is '1e9999': write a number such as 1/13, 0.02, 2% or 3."),
@@ -139,8 +139,8 @@ def test_tolerance_that_protects_nothing_is_refused(desk: Path, table: Path, com
     """Every share of at least a hundredth is certain if it may rise a hundred times."""
     sentence = refused(desk, *command(table, "--tolerance", "100"))
     assert sentence == (
-        "with a tolerance of 100 the belief in every value may rise to certainty, so nothing would be protected; "
-        "choose a smaller one."
+        "with a tolerance of 100 the belief in every value may rise to certainty, so nothing would "
+        "be protected. Choose a smaller tolerance."
     )
 
 
@@ -182,8 +182,8 @@ def test_breach_limit_that_is_no_share_is_refused(
             b"value,prior,posterior\nflu,1/3,\n",
             WRONG + "the posterior is '': write a number such as 1/13, 0.02, 2% or 3.",
         ),
-        (b"value,prior,posterior\nflu,1/3,1/2\nflu,1/3,2/3\n", "'bounds.csv' has two lines for 'flu'; write one."),
-        (b"value,prior,posterior\n,1/3,1/2\n,1/3,1/2\n", "'bounds.csv' has two lines for '(missing)'; write one."),
+        (b"value,prior,posterior\nflu,1/3,1/2\nflu,1/3,2/3\n", "'bounds.csv' has two lines for 'flu'; write only one."),
+        (b"value,prior,posterior\n,1/3,1/2\n,1/3,1/2\n", "'bounds.csv' has two lines for '(missing)'; write only one."),
         (
             b"value,prior,posterior\nplague,1/9,1/2\nflu,1/9,1/2\n",
             "there is a bound for a value that is not in the domain: 'plague'; correct it.",
@@ -198,14 +198,14 @@ def test_breach_limit_that_is_no_share_is_refused(
         ),
         (
             b"value,prior,posterior\nflu,1/2,1/3\n",
-            WRONG + "the prior 1/2 must be below the posterior 1/3: the bound says how ",
+            WRONG + "the prior 1/2 must be below the posterior 1/3. The bound limits how ",
         ),
         (
             b"value,prior,posterior\nflu,1/2,1/2\n",
-            WRONG + "the prior 1/2 must be below the posterior 1/2: the bound says how ",
+            WRONG + "the prior 1/2 must be below the posterior 1/2. The bound limits how ",
         ),
-        (b"value,prior,posterior\nflu,1/2,1\n", WRONG + "the posterior is 1, and must be below 1: "),
-        (b"value,prior,posterior\nflu,0,1/2\n", WRONG + "the prior is 0, and must be above 0: "),
+        (b"value,prior,posterior\nflu,1/2,1\n", WRONG + "the posterior is 1 and must be below 1. "),
+        (b"value,prior,posterior\nflu,0,1/2\n", WRONG + "the prior is 0 and must be above 0. "),
         (b"value,prior,posterior\ng\xf6ut,1/9,1/2\n", "'bounds.csv' is not UTF-8 text; save it as UTF-8."),
         (
             b"value,prior,posterior\n" + b"x" * 200_000 + b",1/9,1/2\n",
@@ -260,16 +260,19 @@ def test_bounds_may_have_a_byte_order_mark_spaces_and_more_columns(desk: Path) -
 def test_table_of_frequent_values_has_nothing_to_protect_in_cells(desk: Path, table: Path, command: Command) -> None:
     sentence = refused(desk, *command(table, "--mechanism", "small-domain", "--prior", "1/100", "--posterior", "1/2"))
     assert sentence == (
-        "every value that occurs holds more than the prior 1/100 of the records, so nothing would be protected; raise "
-        "the prior above the share of the values to protect."
+        "every value that occurs has a share above the prior 1/100, so no value would be protected; raise the "
+        "prior above the share of the values to protect."
     )
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (SMALL_DOMAIN, "every value that occurs holds more than the prior 1/3 of the records"),
-        (("--mechanism", "subset", *BOUND), "the sensitive column has one value, so there is nothing to hide it among"),
+        (SMALL_DOMAIN, "every value that occurs has a share above the prior 1/3"),
+        (
+            ("--mechanism", "subset", *BOUND),
+            "the sensitive column has only one value, so no other value can replace it",
+        ),
         (TOLERANCE, "with a tolerance of 2 the belief in every value may rise to certainty"),
     ],
     ids=["small-domain", "subset", "fine-grain"],

@@ -42,7 +42,7 @@ NOTICES = (
     Step("rows-chosen", "(--plan-file)", ("--plan-file", "plan.json")),
     Step("missing-marks", "(--missing '?')", ("--missing", "?")),
     Step("domain-observed", "(--domain diagnosis=FILE)", ("--domain", f"diagnosis={CODE_BOOK}")),
-    Step("records-alone", "wider ranges (--ranges), or leave some out (--drop)", RANGES),
+    Step("records-alone", "wider ranges (--ranges), or drop columns (--drop)", RANGES),
 )
 UNSOUND = [code for code in NOTICE_CODES if code not in {"rows-chosen", "mechanism-chosen", "frequent-values"}]
 """What a release should not have that is called sound; rows are chosen, and some diagnoses are frequent."""

@@ -176,4 +176,4 @@ def test_release_of_an_unknown_mechanism_is_refused_by_its_name(desk: Path, tabl
         patch.setitem(REGISTRY, toy.NAME, toy.MECHANISM)
         patch.setitem(REFERENCE_DISTRIBUTIONS, toy.NAME, toy.LAW)
         publish(Request(table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME), "release")
-    assert "'toy', unknown to this version" in run("info", "release").err
+    assert "'toy', which this version does not know" in run("info", "release").err

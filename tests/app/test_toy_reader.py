@@ -66,5 +66,5 @@ def test_damaged_table_of_the_reader_is_refused(archive: Path, desk: Path) -> No
 
 def test_file_is_nobodys_without_its_line(desk: Path) -> None:
     np.savez(desk / "people.npz", x=np.array([1]))
-    with pytest.raises(Exception, match="no table that can be read"):
+    with pytest.raises(Exception, match="cannot be read as a table"):
         open_source(desk / "people.npz", desk / "spool")

@@ -26,7 +26,7 @@ from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, Pri
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity
 from sfumato._request.histogram import Histogram
 from sfumato._risk.attackers import predictive_columns
-from sfumato._risk.attackers.naive_bayes import CandidateBeliefs, learn_from_buckets
+from sfumato._risk.attackers.guesses_from_release import CandidateBeliefs, learn_from_buckets
 from sfumato._verify.distributions import score_tests
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import REGISTRY, _decoys

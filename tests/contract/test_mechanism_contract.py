@@ -35,7 +35,7 @@ from sfumato._core.array_types import RandomBits
 from sfumato._core.random_draws import Draws
 from sfumato._perturb.perturbation import Slots
 from sfumato._planning.mechanism_choice import choose
-from sfumato._query.counting.count_queries import Condition, CountQuery, Range
+from sfumato._query.counting.count_request import Condition, CountQuery, Range
 from sfumato._records.bucket_records import BucketEncoding
 from sfumato._records.level_set_records import LevelSetEncoding
 from sfumato._records.set_records import SetEncoding, convert_bits_to_arrow

@@ -7,7 +7,7 @@ import pytest
 
 from papers.accuracy import Accuracy, compute_accuracy, compute_relative_errors
 from papers.query_pools import Band, Pool
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.estimate import Estimates
 from sfumato.errors import SpecError
 from sfumato.mechanisms.estimator import Moments

@@ -32,7 +32,7 @@ from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment,
 from sfumato.mechanisms._bucketization.buckets.cap_rounding import compute_floors
 from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.record_assignment import deal_round_robin
-from sfumato.mechanisms._bucketization.buckets.recursive_two_sizes import split_top_down
+from sfumato.mechanisms._bucketization.buckets.two_size_splitting import split_top_down
 from sfumato.mechanisms._bucketization.buckets.two_sizes import count_fillable_buckets, find_best_two_sizes, list_pairs
 
 Pair = tuple[int, int]

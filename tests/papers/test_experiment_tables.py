@@ -23,6 +23,15 @@ def test_shares_are_the_published_ones(name: str) -> None:
     assert all(np.diff(shares) <= 0)
 
 
+def test_education_keeps_what_is_published_of_it() -> None:
+    """Of 14 values the largest has 27% and nine are rarer than 1/30 (section 6.3 of small domain randomization)."""
+    shares = DESIGNS["education"].compute_shares()
+    assert len(shares) == 14
+    assert round(shares.max(), 2) == 0.27
+    for rows in (300_000, 20_000, 5_000):
+        assert sum(30 * count < rows for count in DESIGNS["education"].compute_counts(rows)) == 9
+
+
 def test_a_generated_table_has_the_columns_and_follows_from_its_seed() -> None:
     first = TableSource().get_sample("occupations", 5000, 1).table
     assert set(first.column_names) == {*DESIGNS["occupations"].public_sizes, "Occupation"}

@@ -23,8 +23,8 @@ from papers.multiple_sized_bucketization.printed_problems import (
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, is_valid
 from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
-from sfumato.mechanisms._bucketization.buckets.recursive_two_sizes import split_top_down
 from sfumato.mechanisms._bucketization.buckets.size_methods import choose
+from sfumato.mechanisms._bucketization.buckets.two_size_splitting import split_top_down
 from sfumato.mechanisms._bucketization.buckets.two_sizes import count_fillable_buckets, find_best_two_sizes
 
 SOLVABLE = [case for case in CASES if case.optimum is not None]

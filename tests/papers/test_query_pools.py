@@ -21,7 +21,7 @@ from papers.query_pools import (
     make_lower_bands,
     make_small_band,
 )
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato.errors import SchemaError, SpecError
 
 ROWS = 600

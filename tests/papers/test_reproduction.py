@@ -35,6 +35,26 @@ def test_experiment_says_what_is_documented(experiment: Experiment) -> None:
         assert format_line(experiment.name, outcome.verdict, outcome.sentence) in DOCUMENTED
 
 
+CONTRADICTING = {name for name, verdict, _ in LINES if verdict == Verdict.CONTRADICTS}
+
+
+@pytest.mark.parametrize("name", sorted(CONTRADICTING))
+def test_a_contradiction_follows_from_the_print_alone(name: str) -> None:
+    """It asks for no table, and another seed and a full run say the same."""
+    experiment = next(each for each in EXPERIMENTS if each.name == name)
+    quick, full = Conditions(is_quick=True), Conditions(seed=2)
+    sentences = {experiment.run(conditions).sentence for conditions in (quick, full)}
+    assert len(sentences) == 1
+    assert not quick.tables.origins
+    assert not full.tables.origins
+
+
+def test_the_work_that_is_contradicted_claims_it_of_every_table() -> None:
+    """Theorem 1 of fine-grain; Theorem 3, Theorem 4 and equations 6 to 9 of small sums."""
+    claims = {"fine-grain/theorem1", "small-sums/fig4", "small-sums/thm4", "small-sums/fig6"}
+    assert claims == CONTRADICTING
+
+
 def test_every_experiment_is_documented_and_no_other() -> None:
     assert {name for name, _, _ in LINES} == {each.name for each in EXPERIMENTS}
     assert {verdict for _, verdict, _ in LINES} <= set(Verdict)

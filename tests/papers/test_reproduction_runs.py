@@ -55,6 +55,20 @@ def test_a_finished_experiment_is_kept_and_another_seed_runs_anew(tmp_path: Path
     ]
 
 
+def test_a_fault_of_the_scan_is_not_called_wrong_in_print(tmp_path: Path) -> None:
+    experiments = [
+        Experiment("work/one", "", figure_of_seed, scan_faults=("0 for 1",)),
+        Experiment("work/two", "", figure_of_seed, ("5 for 6",)),
+    ]
+    list(reproduce(experiments, tmp_path))
+    one, two = ((tmp_path / f"work/{name}.md").read_text() for name in ("one", "two"))
+    assert "Our scan may be at fault, and not the print: 0 for 1." in one
+    assert "wrong in print" not in one
+    assert "Known to be wrong in print (see the errata): 5 for 6." in two
+    assert "scan" not in two
+    assert json.loads((tmp_path / "work/one.json").read_text())["scan_faults"] == ["0 for 1"]
+
+
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     counted, is_interrupted = Counted(), True
 

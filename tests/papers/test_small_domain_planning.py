@@ -12,10 +12,12 @@ from fractions import Fraction
 from functools import cache
 from itertools import permutations
 from statistics import mean
+from typing import Any
 
 import pytest
 
-from papers.small_domain_randomization.small_domain_examples import PhasedPlan
+from papers.experiment import Conditions
+from papers.small_domain_randomization.small_domain_examples import PhasedPlan, beyond
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._randomized_response.small_domain.balancing import BalancedGroups, Group, find_protected_places
 from sfumato.mechanisms._randomized_response.small_domain.merging import (
@@ -171,6 +173,44 @@ def test_the_bound_ranks_wrongly(case: VarianceCase) -> None:
     best = _cells(planned, parts(case.parts))
     assert compute_total_variance(best, planned.posterior) < compute_total_variance(planned.cells, planned.posterior)
     assert compute_error_bound(best, planned.posterior) > compute_error_bound(planned.cells, planned.posterior)
+
+
+@cache
+def merged_rows() -> list[dict[str, Any]]:
+    """What `python -m papers small-domain/beyond` finds on tables with the published shares."""
+    outcome = beyond(Conditions())
+    return [dict(zip(outcome.headings, row, strict=True)) for row in outcome.rows]
+
+
+def _range(name: str, table: str) -> tuple[float, float]:
+    rows = [row[name] for row in merged_rows() if row["table"] == table]
+    return min(rows), max(rows)
+
+
+def test_the_bound_is_loose_for_one_table_and_looser_for_sub_tables() -> None:
+    """By the error that 95% of estimates keep: 8 to 14 times undivided, 31 to 38 times in ten sub-tables."""
+    assert _range("cells of the paper", "occupations") == (9, 10)
+    assert _range("bound by 95% error, paper", "occupations") == pytest.approx((31, 38), abs=0.5)
+    assert _range("bound by 95% error, undivided", "occupations") == pytest.approx((14, 14), abs=0.5)
+    assert _range("bound by 95% error, undivided", "education") == pytest.approx((8, 8), abs=0.5)
+
+
+def test_a_lower_bound_has_a_larger_error_on_education_and_hardly_differs_on_occupations() -> None:
+    ratios = {
+        name: [row["bound of the paper"] / row["bound"] for row in merged_rows() if row["table"] == name]
+        for name in ("occupations", "education")
+    }
+    assert all(row["error, by variance"] < row["error, as in the paper"] for row in merged_rows())
+    assert (min(ratios["education"]), max(ratios["education"])) == pytest.approx((0.64, 0.81), abs=0.005)
+    assert (min(ratios["occupations"]), max(ratios["occupations"])) == pytest.approx((0.99, 1.02), abs=0.005)
+
+
+def test_the_paper_divides_no_education_table_with_the_published_shares() -> None:
+    """Section 6.3: PP is UP there. So it is for each L, if nine of fourteen values are rarer than 1/30."""
+    counts = Conditions().tables.get_counts("education", 300_000)
+    for limit in (10, 8, 6, 4):
+        planned = PhasedPlan.of(counts, Fraction(1, 30), Fraction(1, limit))
+        assert (len(planned.protected), len(planned.cells)) == (9, 1)
 
 
 # Partitions that are given

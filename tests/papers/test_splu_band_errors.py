@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from papers.experiment import Conditions
-from papers.experiment_outcome import Verdict
 from papers.measured_errors import MeanError
 from papers.query_pools import make_small_band
 from papers.splu_gen import splu_figures
-from papers.splu_gen.band_errors import BandError, BandErrors, describe_range, format_sizes, judge_claims
+from papers.splu_gen.band_errors import BandError, BandErrors, describe_range, format_sizes
 from papers.splu_gen.query_trials import ANATOMY, DBR, LAPLACE, PRINTED
 
 
@@ -21,21 +19,6 @@ def errors(printed: dict[int, float], others: float = 1.0) -> BandErrors:
     return BandErrors(
         [BandError(size, make_small_band(), name, MeanError(error, 0.0, 10)) for size, name, error in found]
     )
-
-
-@pytest.mark.parametrize(
-    ("is_quick", "claims", "is_near", "expected"),
-    [
-        (False, (True, True), True, Verdict.AGREES),
-        (False, (True, True), False, Verdict.DIFFERS),
-        (False, (True, False), True, Verdict.CONTRADICTS),
-        (True, (True, False), True, Verdict.DIFFERS),
-    ],
-)
-def test_only_a_full_run_contradicts_a_claim(
-    is_quick: bool, claims: tuple[bool, bool], is_near: bool, expected: Verdict
-) -> None:
-    assert judge_claims(Conditions(is_quick=is_quick), *claims, is_near=is_near) is expected
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from sfumato._request.decoy_count_errors import (
 )
 from sfumato.mechanisms._decoys.likelihood_ratios import compute_amplification, compute_leak, compute_likelihood_ratio
 
-THREE_TENTHS = Fraction(3, 10)
+TENTH, THREE_TENTHS = Fraction(1, 10), Fraction(3, 10)
 
 Floats = npt.NDArray[np.float64]
 
@@ -181,33 +181,61 @@ def test_the_iteration_is_the_one_of_the_reference(group_size: int, rounds: int,
     assert (found[3], taken) == (pytest.approx(estimate), rounds)
 
 
-def _wrong(group_size: int, count: int, tolerance: float = 0.01) -> Fraction:
+def _wrong(group_size: int, count: int, error: Fraction = THREE_TENTHS, tolerance: float = 0.01) -> Fraction:
     """The chance that the iteration is off for a condition that holds for `count` records, all of which have s."""
     chance = Fraction(0)
     for kept in range(count + 1):
         rest = HOLDERS - count
         found, _ = _iterated((TOTAL - count - rest, rest, count - kept, kept), group_size, tolerance)
-        if abs(found[3] - count) >= THREE_TENTHS * count:
+        if abs(found[3] - count) >= error * count:
             chance += math.comb(count, kept) * Fraction(group_size - 1) ** (count - kept) / group_size**count
     return chance
 
 
 @cache
-def reproduced() -> dict[tuple[int, int], tuple[float, float]]:
+def reproduced() -> dict[tuple[float, int, int], tuple[float, float]]:
     """What `python -m papers small-sums/thm4` finds, by the mechanism's own iteration."""
-    return {(row[0], row[1]): (row[2], row[3]) for row in theorem4(Conditions()).rows}
+    return {row[:3]: row[3:] for row in theorem4(Conditions()).rows}
 
 
 @pytest.mark.parametrize(
     ("group_size", "count", "claimed", "actual"),
-    [(2, 2, 0.5, 0.25), (3, 4, 0.3588, 0.1975), (5, 3, 0.5904, 0.512), (5, 6, 0.4019, 0.2621), (2, 8, 0.1796, 0.1445)],
+    [
+        (2, 2, 0.5, 0.25),
+        (3, 4, 0.3588, 0.1975),
+        (5, 3, 0.5904, 0.512),
+        (5, 6, 0.4019, 0.2621),
+        (2, 8, 0.1796, 0.1445),
+        (8, 9, 0.3106, 0.3007),
+    ],
 )
 def test_theorem_4_is_false(group_size: int, count: int, claimed: float, actual: float) -> None:
     """The paper claims that a small count in a condition is off with T_p at least; its own iteration does better."""
     bound, found = compute_error_probability(count, group_size, THREE_TENTHS), _wrong(group_size, count)
-    assert reproduced()[group_size, count] == (float(bound), pytest.approx(float(found)))
+    assert reproduced()[0.3, group_size, count] == (float(bound), pytest.approx(float(found)))
     assert (float(bound), float(found)) == pytest.approx((claimed, actual), abs=5e-5)
     assert found < bound
+
+
+@pytest.mark.parametrize("group_size", range(2, 13))
+def test_theorem_4_is_false_for_errors_of_a_tenth_in_groups_of_every_size(group_size: int) -> None:
+    """As many records as a group has seats, but one: the estimate is off only if none of them shows the value."""
+    count = max(group_size - 1, 2)
+    found = _wrong(group_size, count, TENTH)
+    assert found == Fraction(group_size - 1, group_size) ** count
+    assert found < compute_error_probability(count, group_size, TENTH)
+
+
+@pytest.mark.parametrize(("group_size", "count", "claimed"), [(3, 4, 0.2317), (4, 5, 0.2531), (5, 6, 0.2627)])
+def test_theorem_4_is_false_with_the_lower_end_of_our_scan_too(group_size: int, count: int, claimed: float) -> None:
+    """It has the lower end rounded down there, where Example 2 rounds it up; the chance that is claimed is smaller."""
+    chances = []
+    for each in range(1, count + 1):
+        low, high, seats = math.floor(0.7 * each), math.floor(1.3 * each), group_size * each
+        ways = sum(math.comb(seats, shown) * (group_size - 1) ** (seats - shown) for shown in range(low, high + 1))
+        chances.append(1 - Fraction(ways, group_size**seats))
+    assert float(min(chances)) == pytest.approx(claimed, abs=5e-5)
+    assert _wrong(group_size, count) < min(chances)
 
 
 def test_theorem_4_is_false_for_the_fixed_point_of_the_iteration_too() -> None:
@@ -216,9 +244,10 @@ def test_theorem_4_is_false_for_the_fixed_point_of_the_iteration_too() -> None:
     assert _wrong(5, 7, tolerance=1e-6) == Fraction(4, 5) ** 7 < bound < _wrong(5, 7)
 
 
+@pytest.mark.parametrize("group_size", [9, 10])
 @pytest.mark.parametrize("count", [1, 4, 7, 10])
-def test_theorem_4_is_not_broken_by_this_condition_with_groups_of_ten(count: int) -> None:
-    assert _wrong(10, count) >= compute_error_probability(count, 10, THREE_TENTHS)
+def test_theorem_4_is_not_broken_by_this_condition_for_errors_of_three_tenths(group_size: int, count: int) -> None:
+    assert _wrong(group_size, count) >= compute_error_probability(count, group_size, THREE_TENTHS)
 
 
 # ---------------------------------------------------------------------------------------------------------- Section 5.2

@@ -14,7 +14,7 @@ from papers.experiment_tables import TableSample
 from papers.measured_errors import Contestant, publish_once
 from papers.query_pools import Band
 from papers.splu_gen import query_trials as trials
-from papers.splu_gen.further_figures import group_ages
+from papers.splu_gen.further_figures import covers_mean, covers_median, describe_match, group_ages
 from papers.splu_gen.query_trials import QueriedTable
 from sfumato._records.tally import Tally
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity
@@ -141,3 +141,25 @@ def test_ages_are_put_into_ten_intervals_of_about_as_many() -> None:
     counts = table["Age"].value_counts().field("counts").to_pylist()
     assert len(counts) == 10
     assert 27 <= min(counts) <= max(counts) <= 36
+
+
+def test_printed_rounds_are_found_only_where_one_group_size_has_both() -> None:
+    """Half of the rounds are 16; of the others some are so many that the mean is 325."""
+    near = np.concatenate([np.full(600, 16), np.full(300, 40), np.full(100, 3034)])
+    assert near.mean() == 325
+    assert describe_match({4: near}) == (True, "groups of 4 have both to three standard errors")
+    few, many = 15 + np.arange(1000) % 3, np.concatenate([np.full(900, 30), np.full(100, 2980)])
+    holds, text = describe_match({4: many, 5: few})
+    assert not holds
+    assert "16 in groups of 5 and 325 in groups of 4" in text
+    assert "16 at none and 325 at none" in describe_match({2: few + 100})[1]
+
+
+def test_printed_rounds_are_within_three_standard_errors_and_no_further() -> None:
+    """Of 900 rounds with a standard deviation of 300 the mean is known to 10; of their ranks the middle to 15."""
+    even = np.tile([-1.0, 1.0], 450) * 300
+    assert covers_mean(325 + 29 + even)
+    assert not covers_mean(325 + 31 + even)
+    ranks = np.arange(900)
+    assert covers_median(ranks - 449 + 16 + 44)
+    assert not covers_median(ranks - 449 + 16 + 47)

@@ -125,9 +125,7 @@ class FailsFrom:
 
 
 def test_file_that_workers_do_not_reach_is_told(sail: Any) -> None:
-    with pytest.raises(
-        EngineError, match=r"^a worker of Spark does not find a file .* paths that all workers share\.$"
-    ):
+    with pytest.raises(EngineError, match=r"^a worker of Spark cannot find a file .* paths that all workers share\.$"):
         list(SparkEngine(sail).map_items(Path.read_bytes, [Path("/nowhere/at all")]))
 
 
@@ -155,7 +153,9 @@ def test_session_that_was_stopped_is_told(address: str, tmp_path: Path) -> None:
         (request_for(table), SparkEngine(stopped)),
         (replace(request_for(table), table=frame), None),
     ):
-        with pytest.raises(EngineError, match=r"^Spark stopped the work \(\w+\); its own messages say why\.$"):
+        with pytest.raises(
+            EngineError, match=r"^Spark stopped the work \(\w+\); Spark's own messages give the reason\.$"
+        ):
             publish(request, tmp_path / "release", engine=engine)
     assert os.listdir(tmp_path) == [table.name]
 

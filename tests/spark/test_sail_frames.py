@@ -111,10 +111,10 @@ def test_attempt_that_was_not_told_of_does_not_count(
 @pytest.mark.parametrize(
     ("made", "error", "words"),
     [
-        (lambda frame: frame.where("age > 1000"), SourceError, "^the table has no rows"),
+        (lambda frame: frame.where("age > 1000"), SourceError, "^the table is empty"),
         (lambda frame: frame.select("age", "age", "disease"), SchemaError, "two columns named 'age'; rename one"),
-        (lambda frame: "spark:nowhere.nothing", SourceError, "Spark has no table 'nowhere.nothing' that can be read"),
-        (lambda frame: frame.select("nothing"), SourceError, r"^Spark cannot make this frame \(\w+\); look at"),
+        (lambda frame: "spark:nowhere.nothing", SourceError, "Spark cannot read a table 'nowhere.nothing'"),
+        (lambda frame: frame.select("nothing"), SourceError, r"^Spark cannot compute this frame \(\w+\)"),
         (lambda frame: frame.schema, SourceError, "'StructType' is not a Spark frame; give a DataFrame"),
     ],
     ids=["empty", "two names", "no such table", "no such column", "something else"],

@@ -196,5 +196,5 @@ def test_iterative_bayes_tells_no_error_and_so_has_no_interval() -> None:
     (moments,) = condition.estimates("em", 1, [np.array([0])])
     estimate = Estimate.of(moments, "method", "assumption")
     assert estimate.standard_error is None
-    with pytest.raises(QueryError, match="tells no error here, so there is no interval"):
+    with pytest.raises(QueryError, match="gives no error here, so there is no interval"):
         estimate.interval(0.8)

@@ -278,7 +278,7 @@ def test_iterative_bayes_tells_no_error_and_so_has_no_interval() -> None:
     (moments,) = method.count(condition.make_design(), condition.tallies(1, seed=3)[0], [np.array([0])])
     estimate = Estimate.of(moments, method.label, method.assumption, method.note)
     assert estimate.standard_error is None
-    with pytest.raises(QueryError, match="tells no error here, so there is no interval"):
+    with pytest.raises(QueryError, match="gives no error here, so there is no interval"):
         estimate.interval()
 
 

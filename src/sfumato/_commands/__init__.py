@@ -1,1 +1,1 @@
-"""Public functions that do what a command does, where a command joins several parts of the library."""
+"""Public functions behind the commands that join several parts of the library."""

@@ -1,4 +1,4 @@
-"""The demonstration: an invented hospital table, published, verified and questioned, with the truth beside."""
+"""The demonstration: publishes an invented hospital table, verifies it, and compares answers with the truth."""
 
 from __future__ import annotations
 
@@ -17,28 +17,27 @@ from sfumato._engines.engine import Engine
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato.errors import TargetError, explain_os_error
 
-# A raw table to practise on: invented hospital stays, with all that makes a real one hard to publish.
-#
-# Patients come again, stays have numbers of their own, postcodes point at people, '?' stands for what is missing, and a
-# code tells the diagnosis. No real person is in it.
+# A raw table for practice: invented hospital stays, with everything that makes real ones hard to publish. Patients have
+# several stays, stays have numbers, postcodes are nearly unique, '?' marks missing values, and a code discloses the
+# diagnosis. No real person is in it.
 
 SEED = 20_260
 STAYS_PER_PATIENT = 1.4
 CODES_PER_DIAGNOSIS = 4
-"""So many codes stand for each diagnosis."""
+"""The number of codes for each diagnosis."""
 WARDS = ("A1", "A2", "B1", "C3", "ICU")
 DISCHARGE_PLACES = ("home", "home care", "rehabilitation", "other hospital")
 
 
 def make_stays(rows: int, seed: int = SEED) -> pa.Table:
-    """Invent stays; the generator is an ordinary one, because these numbers protect nobody."""
+    """Invent stays, with an ordinary generator, because these numbers protect nobody."""
     generator = np.random.default_rng(seed)
     names = np.array(list(DIAGNOSES))
     weights = np.array([weight for weight, *_ in DIAGNOSES.values()])
     patients = max(2, int(rows / STAYS_PER_PATIENT))
     patient_numbers = np.append(np.arange(patients), generator.integers(0, patients, max(rows - patients, 0)))[:rows]
     generator.shuffle(patient_numbers)
-    # What a patient is stays the same from stay to stay; what is found may change.
+    # Attributes of a patient are the same at every stay; diagnoses may change.
     sex, age = generator.choice(["F", "M"], patients), generator.integers(18, 95, patients)
     postcodes = generator.integers(10_000, 100_000, patients)
     diagnosis_numbers = generator.choice(len(names), rows, p=weights / weights.sum())
@@ -67,7 +66,7 @@ def make_stays(rows: int, seed: int = SEED) -> pa.Table:
 
 
 def write_stays(path: Path, rows: int) -> None:
-    """Write invented stays as a CSV file that is not there yet."""
+    """Write invented stays as a new CSV file."""
     try:
         with path.open("xb") as file:
             pa.csv.write_csv(make_stays(rows), file)
@@ -126,7 +125,7 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class CheckedAnswer:
-    """One answer beside the truth."""
+    """An answer with the true value."""
 
     question: str
     truth: int
@@ -134,14 +133,14 @@ class CheckedAnswer:
 
     @property
     def is_covered(self) -> bool:
-        """Whether the interval holds the truth."""
+        """Whether the interval contains the true value."""
         low, high = self.estimate.interval(DEFAULT_LEVEL)
         return low <= self.truth <= high
 
 
 @dataclass(frozen=True)
 class Demonstration:
-    """All that the demonstration did."""
+    """The files and results of the demonstration."""
 
     table: Path
     publication: Publication
@@ -176,7 +175,7 @@ def make_hospital_table(rows: int, seed: int = SEED) -> pa.Table:
 def demo(folder: str | Path, rows: int = ROWS, engine: Engine | None = None) -> Demonstration:
     """Write the table and its release into a folder, verify the release, and ask it three questions.
 
-    Beside the table stands what a code book would say: which diagnoses there are, and in which chapters.
+    The folder also gets a code book with the possible diagnoses and their chapters.
     """
     folder = Path(folder)
     table = folder / "hospital.parquet"
@@ -185,7 +184,7 @@ def demo(folder: str | Path, rows: int = ROWS, engine: Engine | None = None) -> 
     lines = [f"{name},{chapter}\n" for chapter, names in CHAPTERS.items() for name in names]
     (folder / "chapters.csv").write_text("".join([f"{SENSITIVE},chapter\n", *lines]))
     schema = Schema.of(SENSITIVE, person="patient", domains={SENSITIVE: tuple(DIAGNOSES)})
-    # There is nobody to advise: the table is invented.
+    # Notices are ignored, because the table is invented.
     request = Request(table, schema=schema, spec=BOUND)
     publication = publish(request, folder / "release", engine=engine, on_notice=lambda notice: None)
     verification = verify(folder / "release", table)

@@ -1,4 +1,4 @@
-"""Drafts a request file from a first look at a table: what `sfumato init` does."""
+"""Drafts a request file from a first look at a table, as `sfumato init` does."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sfumato._risk.attackers.predictive_columns import find_predictive_columns
 
 @dataclass(frozen=True)
 class RequestDraft:
-    """A request file that was written, and what its steward still has to decide."""
+    """A written request file, and the decisions left to the data steward."""
 
     path: Path
     text: str
     open_decisions: tuple[str, ...]
-    """What is left to decide, in words."""
+    """The open decisions, in words."""
     guess: TableGuess
-    """What each column may be for."""
+    """The likely role of each column."""
 
 
 def init(
@@ -34,9 +34,9 @@ def init(
     read: ReadOptions = DEFAULT_READ_OPTIONS,
     force: bool = False,
 ) -> RequestDraft:
-    """Write a request file to complete: what the columns may be for, and what only the steward can decide.
+    """Write a draft of a request file: likely roles of the columns, and open decisions for the data steward.
 
-    The file holds names of columns, and no value and no count of the table.
+    The file contains names of columns, but no value and no count of the table.
     """
     target = Path(out)
     check_place(target, force=force)
@@ -47,7 +47,7 @@ def init(
 
 
 def guess_roles(table: str, sensitive: Sequence[str], read: ReadOptions) -> TableGuess:
-    """Guess what columns are for, with those that predict a sensitive column, or one that is likely to be sensitive."""
+    """Guess the roles of columns, with those that predict a sensitive column, or one that is likely to be sensitive."""
     guess, rows = guess_table(table, read=read)
     column_names = rows.column_names
     likely_names = sensitive or [column.name for column in guess.columns if column.may_be_sensitive][:1]

@@ -1,4 +1,4 @@
-"""Describes, asks, certifies and audits a release: what `info`, `query`, `certificate`, `page` and `audit` do."""
+"""Describes, queries, certifies and audits releases, for `info`, `query`, `certificate`, `page` and `audit`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def query(  # noqa: PLR0913 - the options of the command
 ) -> Answer:
     """Answer a question in SQL; every number comes with a standard error and a 95% confidence interval.
 
-    `Release.sql` does the same for a release that is open already, and says what each argument means.
+    `Release.sql` does the same for an open release, and documents each argument.
     """
     opened = release if isinstance(release, Release) else Release.open(release)
     opened.check_method(method)
@@ -90,7 +90,7 @@ def certificate(
     on: date | None = None,
     force: bool = False,
 ) -> Certificate:
-    """Verify a release and make_certificate it on one page that may be passed on; with `out`, write the page."""
+    """Verify a release and certify it on one page that may be passed on; with `out`, write the page."""
     if out is not None:
         check_place(Path(out), force=force)
     certified = make_certificate(release, on or date.today(), decider)
@@ -133,11 +133,11 @@ def audit(  # noqa: PLR0913 - the options of the command
     command: str = "",
     progress: Progress = lambda stage, done, total: None,
 ) -> Dossier:
-    """Attack a release, compare its answers with the truth, and gather a private report; with `out`, write it.
+    """Attack a release, compare its answers with the truth, and make a private report; with `out`, write it.
 
-    `second` is another release of the same table with its plan file, `population` a register that an attacker may
-    link with, `context` a TOML file of what a person states, and `questions` SQL of the steward's own. The report
-    says by which `command` it was made.
+    `second` is another release of the same table with its plan file. `population` is a register that an attacker may
+    link. `context` is a TOML file with statements of the data steward. `questions` are further SQL queries. The report
+    names the `command` that made it.
     """
     if out is not None:
         check_place(Path(out), force=force)

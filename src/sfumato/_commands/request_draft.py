@@ -1,7 +1,7 @@
-"""A request file to begin with: what was guessed of a table, and what is left for its holder to decide.
+"""Drafts a request file from the guessed roles of columns, with the decisions left to the data steward.
 
-The file may be shown to others. It holds the names of columns and what `role_guessing` says of them, which is no value
-and no count of the table.
+The file may be shown to others. It holds the names of columns and the remarks of `role_guessing`, but no value and no
+count of the table.
 """
 
 from __future__ import annotations
@@ -28,81 +28,80 @@ from sfumato.errors import SchemaError, SourceError, TargetError
 
 WIDTH = 118
 WIDEST_NAME = 60
-"""Remarks stand in one column beside names up to this wide."""
+"""Remarks are aligned in one column after names of up to this width."""
 MOST_LIKELY = 5
-"""So many columns are named that may be sensitive."""
+"""The number of columns to suggest as sensitive."""
 ANY_COLUMN = "COLUMN"
-"""Stands for the name of a column that is not known."""
+"""The placeholder for an unknown column name."""
 
 # ------------------------------------------------------------------------------------------------------------- the text
 
 ABOUT = """
-How {table} is to be published. sfumato init wrote this from a first look at the table: all of it is guessed, so check
-it. It names columns, and holds no value and no count of the table.
+How to publish {table}. sfumato init guessed everything below from a first look at the table, so check it. This file
+contains names of columns, and no value and no count of the table.
 """
 HOW_TO_READ = """
-Lines that begin with "#" do nothing. What only you can decide is marked DECIDE: read what it says, take the "# " away
-from a line below it, and put in what is right for your table.
+Lines that begin with "#" have no effect. DECIDE marks what only you can decide: read the text, remove the "# " from one
+of the lines below it, and enter what is right for your table.
 """
 OPTIONS = """
-Every option of `sfumato publish` can stand here by its name, with _ for -. Paths are relative to this file. The same
-option on the command line wins.
+You can use every option of `sfumato publish` here by its name, with _ for -. Paths are relative to this file. Options
+on the command line take precedence.
 """
-DECIMAL = "Numbers are written with a comma, it seems:"
-MISSING = "These texts stand for a missing value, in every column:"
+DECIMAL = "Numbers seem to have a decimal comma:"
+MISSING = "These strings mark a missing value, in every column:"
 DOUBTFUL = """
-Found as well: {found}. If they mean that a value is missing, and are no values of their own, use this line{instead}:
+Also found: {found}. If they mark missing values, and are not values themselves, use this line{instead}:
 """
 SENSITIVE = """
-DECIDE: which column holds what nobody shall learn about a person, such as a diagnosis or an income? Its values are
-published protected.{likely} If it stands in a list below, take it out there.
+DECIDE: which column must stay confidential, such as a diagnosis or an income? sfumato protects its values.{likely} If
+the column is in a list below, remove it there.
 """
 ANY_PERSON = """
-DECIDE: which column says whose row it is (a patient number)? The promise is made to persons with one row; with this
-line it is checked that nobody has two. The column itself is left out of the release. If it stands in a list below, take
-it out there.
+DECIDE: which column identifies the person of each row, such as a patient number? The guarantee is for persons with one
+row; with this column, sfumato checks that nobody has two. The column itself is dropped. If it is in a list below,
+remove it there.
 """
-PERSON = "Says whose row it is. It is left out of the release."
+PERSON = "Identifies the person of each row. It is not published."
 SEVERAL_ROWS = """
-DECIDE: persons have several rows, and every further row tells more about the same person. Publish one row of each: the
-first or the last by a column such as a date, or one at random. Or publish up to so many rows of each, under a promise
-for all of them together that costs accuracy, and leave out the surplus. Choose one of the four:
+DECIDE: persons have several rows, and every further row reveals more about the same person. You can publish one row of
+each person: the first or the last by a column such as a date, or a random one. Or you can publish up to K rows of each,
+and drop the others. The guarantee then covers the K rows together, at the cost of accuracy. Choose one of the four:
 """
-IDENTIFIER = "Names a person or a case. Left out of the release."
+IDENTIFIER = "Names a person or a case. It is not published."
 DROPPED = """
-Left out too, because somebody could be recognised by it, or because it says little. To publish one all the same, take
-it out of this list; one that is nearly unique then needs ranges in [ranges], or the option keep, which confirms it.
+Also not published, because the column could identify a person, or has little content. To publish a column, remove it
+from this list. A nearly unique column then needs ranges in [ranges], or the option keep to confirm it.
 """
 PUBLIC = """
-All other columns are published as they are, for everybody to see. Could somebody be recognised by one of them, or by
-several together? Then add it to drop, or publish it in ranges.
+All other columns are published unchanged, for everybody to see. Could one of them, or several together, identify a
+person? Then add it to drop, or publish it in ranges.
 """
 RANGES = """
-Ranges in which numbers and dates are published: [0, 20, 40] makes two, from 0 to below 20 and from 20 to 40; inf is
-without end. Wider ranges make it harder to recognise somebody. These are round numbers, not values of the table: change
-them to what your readers need.
+Ranges in which numbers and dates are published: [0, 20, 40] makes two, from 0 to below 20 and from 20 to 40; inf means
+no limit. Wider ranges make it harder to identify a person. The edges are round numbers, not values of the table: change
+them to suit your readers.
 """
 DAYS = """
-Days are put into ranges unless you say otherwise: a day on which somebody was admitted can be looked up elsewhere.
+Dates are published in ranges unless you remove the line: others may be able to look up the day of an admission.
 """
 DOMAINS = """
-Recommended: all values that the sensitive column may have, in a file with one value a line. Take them from a code book
-and not from the table: without this, the release tells which values occur in it. If the values lie in groups, as codes
-in chapters, a section [hierarchies] names a CSV of code,chapter instead, and groups can be counted and published too.
+Recommended: list all values that the sensitive column may have, in a file with one value on each line. Take them from a
+code book, not from the table: otherwise the release discloses which values occur. If the values have groups, such as
+chapters of codes, use a section [hierarchies] with a CSV of code,chapter instead. Groups can then be counted and
+published too.
 """
 PROMISE = """
-DECIDE: how much may anybody learn about a person? With the two numbers below: who gave a statement about a person's
-sensitive value a chance of at most 1/10 before, gives it at most 1/3 after seeing the release. A smaller posterior
-protects more and makes counts less accurate; sfumato plan shows by how much.
+DECIDE: how much may anyone learn about a person? With the two numbers below: anyone who thinks a statement about a
+person's sensitive value at most 10% likely (the prior) can think it at most 33% likely (the posterior) after seeing the
+release. A smaller posterior protects more, and makes counts less accurate; `sfumato plan` shows by how much.
 """
-RELEASE = "Where the release goes: a new directory, or a file that ends in .zip."
+RELEASE = "The place of the release: a new directory, or a file that ends in .zip."
 PLAN_FILE = """
-A private file that keeps the key of the release. Publishing the same table again with it repeats the same release; a
-second, different one would weaken the protection. Keep it where nobody else can read it.
+A private file with the key of the release. With it, publishing the same table again repeats the same release; without
+it, a second, different release would weaken the protection. Keep it where nobody else can read it.
 """
-NEXT_STEPS = (
-    "then look at what would be published, and how accurate counts would be (this writes nothing), and publish:"
-)
+NEXT_STEPS = "then check what would be published, and how accurate counts would be (this writes nothing), and publish:"
 
 
 # ------------------------------------------------------------------------------------------------------------- the file
@@ -110,17 +109,17 @@ NEXT_STEPS = (
 
 @dataclass(frozen=True)
 class Draft:
-    """A request file to be completed."""
+    """A request file to complete."""
 
     text: str
     open_decisions: tuple[str, ...]
-    """What is left to decide, in words."""
+    """The open decisions, in words."""
 
 
 def draft(
     guess: TableGuess, table: str, target: Path, sensitive: Sequence[str] = (), *, encoding: str = "utf-8"
 ) -> Draft:
-    """The request file of a table, in which some columns may be known to be sensitive."""
+    """The request file of a table, of which some columns may be known to be sensitive."""
     names = [column.name for column in guess.columns]
     if unknown := next((name for name in sensitive if name not in names), None):
         raise SchemaError(f"the table has no column {unknown!r}; it has {', '.join(map(repr, names))}.")
@@ -151,7 +150,7 @@ def draft(
             '# plan_file = "private.plan"',
         ],
     ]
-    decisions = (*writer.open_decisions, "how much anybody may learn (prior and posterior)")
+    decisions = (*writer.open_decisions, "how much anyone may learn about a person (prior and posterior)")
     name = escape_unprintable(shlex.quote(target.name))
     steps = [f"#   {number}. {decision}" for number, decision in enumerate(decisions, 1)]
     commands = [f"#   sfumato plan {name}", f"#   sfumato publish {name}"]
@@ -160,7 +159,7 @@ def draft(
 
 
 def check_place(target: Path, *, force: bool) -> None:
-    """Refuse a place for a request file where one would not be known as such, or replace something."""
+    """Refuse a path without the ending of request files, and one that exists already."""
     if target.suffix.lower() != TOML:
         raise TargetError(f"a request file is known by its ending: name one that ends in {TOML}, not {str(target)!r}.")
     check_outside(target, "the request file")
@@ -168,22 +167,22 @@ def check_place(target: Path, *, force: bool) -> None:
         raise TargetError(f"{str(target)!r} exists; choose another name with `out=`, or replace it with `force=True`.")
 
 
-# -------------------------------------------------------------------------------------------------- how things are said
+# --------------------------------------------------------------------------------------------------------- formatting
 
 
 def quote_toml(text: str) -> str:
-    """A text as TOML writes it; nothing in it ends its line or steers a terminal."""
+    """A string in TOML syntax, on one line and without control characters."""
     quoted_text = json.dumps(text, ensure_ascii=False)
     return UNPRINTABLE.sub(lambda match: f"\\U{ord(match[0]):08X}", quoted_text)
 
 
 def format_key(name: str) -> str:
-    """The name of a column as a key."""
+    """The name of a column as a TOML key."""
     return name if re.fullmatch("[A-Za-z0-9_-]+", name) else quote_toml(name)
 
 
 def format_table_path(table: str, target: Path) -> str:
-    """The path of a table as its request file says it: from where the file is, and without a name and password."""
+    """The path of a table relative to its request file; addresses lose their user name and password."""
     if (address := Address.of(table, SourceError)) is not None:
         return str(address)
     if find_reader_of_address(table) is not None:
@@ -193,7 +192,7 @@ def format_table_path(table: str, target: Path) -> str:
 
 
 def _get_short_name(table: str) -> str:
-    """What a table is called for short."""
+    """The short name of a table."""
     return (
         Path(table).name
         if find_reader_of_address(table) is None
@@ -202,18 +201,18 @@ def _get_short_name(table: str) -> str:
 
 
 def format_remark(text: str, **values: str) -> list[str]:
-    """A paragraph of comment."""
+    """A paragraph as a comment."""
     lines = textwrap.wrap(text.strip().format(**values), WIDTH, break_on_hyphens=False, break_long_words=False)
     return [f"# {line}" for line in lines]
 
 
 def add_remarks(line: str, column: ColumnGuess) -> str:
-    """A line about a column, with all that is remarked of it."""
+    """A line about a column, with its remarks."""
     return f"{line}  # {'; '.join(column.remarks)}" if column.remarks else line.rstrip()
 
 
 def list_columns(columns: Sequence[ColumnGuess], before: str, after: str) -> Iterator[str]:
-    """A line for each column, with all that is remarked of it."""
+    """One line for each column, with its remarks."""
     names = [f"{before}{quote_toml(column.name)}{after}" for column in columns]
     width = max((len(name) for name in names if len(name) <= WIDEST_NAME), default=0)
     for column, name in zip(columns, names, strict=True):
@@ -221,7 +220,7 @@ def list_columns(columns: Sequence[ColumnGuess], before: str, after: str) -> Ite
 
 
 class _DraftWriter:
-    """Writes what follows from the guesses, and gathers what is left to decide."""
+    """Writes the sections that follow from the guesses, and collects the open decisions."""
 
     def __init__(self, guess: TableGuess, sensitive: tuple[str, ...]) -> None:
         self.guess = guess
@@ -235,11 +234,11 @@ class _DraftWriter:
         self.example_column = next(iter((*sensitive, *self.likely_columns)), ANY_COLUMN)
 
     def select_columns(self, *roles: Role) -> list[ColumnGuess]:
-        """The columns that may have one of some roles, beside those that are known to be sensitive."""
+        """The columns whose likely role is one of `roles`, except those known to be sensitive."""
         return [column for column in self.columns if column.role in roles]
 
     def write_missing(self) -> list[str]:
-        """What stands for a missing value."""
+        """The markers of missing values."""
         sure_texts, doubtful_texts = (
             [quote_toml(text) for text in texts] for texts in (self.guess.missing_markers, self.guess.doubtful_markers)
         )
@@ -251,33 +250,33 @@ class _DraftWriter:
         return lines
 
     def write_sensitive(self) -> list[str]:
-        """What is protected."""
+        """The sensitive columns."""
         if self.sensitive:
             sensitive_guesses = [column for column in self.guess.columns if column.name in self.sensitive]
             return ["# Protected:", "sensitive = [", *list_columns(sensitive_guesses, "    ", ","), "]"]
         self.open_decisions.append("which column is sensitive")
         likely = (
-            f" By its name, it may be {' or '.join(map(quote_toml, self.likely_columns))}."
+            f" Judging by the name, it may be {' or '.join(map(quote_toml, self.likely_columns))}."
             if self.likely_columns
             else ""
         )
         return [*format_remark(SENSITIVE, likely=likely), f"# sensitive = {quote_toml(self.example_column)}"]
 
     def write_person(self) -> list[str]:
-        """Whose row it is, and what is done with several rows of a person."""
+        """The person column, and the choice between several rows of a person."""
         person = next(iter(self.select_columns(Role.PERSON)), None)
         if person is None:
-            self.open_decisions.append("which column says whose row it is")
+            self.open_decisions.append("which column identifies the person of each row")
             likely = [column.name for column in self.guess.columns if column.may_be_person] or [ANY_COLUMN]
             return [*format_remark(ANY_PERSON), *(f"# person = {quote_toml(name)}" for name in likely[:MOST_LIKELY])]
         lines = [*format_remark(PERSON), add_remarks(f"person = {quote_toml(person.name)}", person)]
         if not person.has_repeats:
             return lines
-        self.open_decisions.append("what is done with several rows of a person")
+        self.open_decisions.append("what to do with several rows of a person")
         ordered = [
             column for column in self.select_columns(Role.IDENTIFIER, Role.DROPPED, Role.PUBLIC) if column.is_ordered
         ]
-        # A time if there is one; else a number that counts cases, before one that measures something.
+        # Prefer a time; otherwise a number that counts cases to one that measures something.
         first = min(ordered, key=lambda column: (not column.is_time, column.role is not Role.IDENTIFIER), default=None)
         order = first.name if first else ANY_COLUMN
         return [
@@ -285,11 +284,11 @@ class _DraftWriter:
             f"# one_row = {quote_toml(f'first:{order}')}",
             f"# one_row = {quote_toml(f'last:{order}')}",
             '# one_row = "random"',
-            *("# rows_per_person = 2  # and the next line", '# surplus = "drop"'),
+            *("# rows_per_person = 2  # with the next line", '# surplus = "drop"'),
         ]
 
     def write_dropped(self) -> list[str]:
-        """Columns that are not published."""
+        """The columns that are not published."""
         lines: list[str] = []
         for name, explanation, role in (("identifier", IDENTIFIER, Role.IDENTIFIER), ("drop", DROPPED, Role.DROPPED)):
             if columns := self.select_columns(role):

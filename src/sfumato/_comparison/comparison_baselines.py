@@ -12,7 +12,7 @@ from sfumato._figures.number_format import format_percent
 from sfumato._profile.record_sample import Sample
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._risk.attackers.attacker_knowledge import count_cooccurrences
+from sfumato._risk.attackers.known_column_beliefs import count_cooccurrences
 from sfumato.errors import SpecError
 
 SIZE_FACTOR = 2.0

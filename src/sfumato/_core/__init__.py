@@ -1,1 +1,1 @@
-"""What every other part may use: arrays, exact numbers, random draws, digests, object stores."""
+"""Shared basics: arrays, exact numbers, random draws, digests, object stores."""

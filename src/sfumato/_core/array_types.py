@@ -1,4 +1,4 @@
-"""The arrays that pass between modules: one name, one meaning."""
+"""Names for the array types that modules exchange, one meaning each."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 BLOCK_ROWS = 1 << 17
-"""So many rows are worked on at a time, where several steps follow each other. What they need stays near a core; and
-steps are long enough for threads, which wait for each other between them: of blocks of a tenth of that, two threads
-together make no more than one."""
+"""The number of rows that a series of steps processes at a time. Their data stay near a core. Smaller blocks would make
+threads wait for each other too often: with a tenth of this size, two threads are no faster than one."""
 
 Array = npt.NDArray[np.generic]
 """An array of any type."""
 
 WholeNumbers = npt.NDArray[np.integer[Any]]
-"""Whole numbers of any width, with or without a sign."""
+"""Signed or unsigned integers of any width."""
 
 Codes = WholeNumbers
 """Indices of values in their domain, in the narrowest unsigned type that holds them."""
 
 UInts = WholeNumbers
-"""Whole numbers from 0 on, of any width: slots, ranks, ids."""
+"""Integers from 0, of any width: slots, ranks, ids."""
 
 Bits64 = npt.NDArray[np.uint64]
 """Random or packed bits, 64 at a time."""
@@ -31,9 +30,9 @@ Bytes = npt.NDArray[np.uint8]
 """Packed bits, eight at a time: a set of values for each record."""
 
 Indices = npt.NDArray[np.int64]
-"""Positions: of values in a domain, of entries in cells, of rows in a table."""
+"""Indices: of values in a domain, of entries in sub-tables, of rows in a table."""
 
-# Former names, in modules that still have them.
+# Former names, in modules that still use them.
 Numbers = UInts
 RandomBits = Bits64
 Places = Indices

@@ -1,4 +1,4 @@
-"""The values a cell can hold, and how they are written down in JSON and read back."""
+"""The values of table cells, and their form in JSON."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from sfumato.errors import ReleaseFormatError
 
 Scalar = str | int | float | bool | Decimal | datetime.date | datetime.datetime | None
 Value = Scalar | tuple[Scalar, ...]
-"""What a cell can hold; several sensitive columns that are protected as one have a tuple for a value."""
+"""A cell value; several sensitive columns that are protected together have a tuple as value."""
 
 JsonScalar = str | int | float | bool | None
 JsonValue = JsonScalar | list[JsonScalar]
 
 
 def to_json(value: Value) -> JsonValue:
-    """Write one value in JSON: a compound one as a list of its parts."""
+    """Converts one value to JSON; a compound value becomes a list of its parts."""
     return [_scalar_to_json(part) for part in value] if isinstance(value, tuple) else _scalar_to_json(value)
 
 
 def _scalar_to_json(value: Scalar) -> JsonScalar:
-    """Dates and times as ISO 8601, and what is no number in JSON by its name in XML Schema."""
+    """Converts dates and times to ISO 8601, and special numbers (NaN, infinity) to their names in XML Schema."""
     if isinstance(value, datetime.date | datetime.datetime):
         return value.isoformat()
     if isinstance(value, Decimal):
@@ -38,12 +38,12 @@ def _scalar_to_json(value: Scalar) -> JsonScalar:
 
 
 def values_to_json(values: Sequence[Value]) -> list[JsonValue]:
-    """Write a domain in JSON."""
+    """Converts a domain to JSON."""
     return [to_json(value) for value in values]
 
 
 def values_from_json(values: Sequence[JsonValue], types: Sequence[str]) -> tuple[Value, ...]:
-    """Read a domain back, given the Data Package type of each of its columns: one, unless the values are compound."""
+    """Reads a domain from JSON, given the Data Package type of each column: several for compound values."""
     if not isinstance(values, list):
         raise ReleaseFormatError("a domain is not a list of values.")
     if len(types) == 1:
@@ -53,7 +53,7 @@ def values_from_json(values: Sequence[JsonValue], types: Sequence[str]) -> tuple
 
 def _compound_from_json(value: JsonValue, types: Sequence[str]) -> tuple[Scalar, ...]:
     if not isinstance(value, list) or len(value) != len(types):
-        raise ReleaseFormatError("a compound domain holds a value that does not have one part for each column.")
+        raise ReleaseFormatError("a compound domain contains a value without one part for each column.")
     return tuple(_from_json(part, kind) for part, kind in zip(value, types, strict=True))
 
 
@@ -68,7 +68,7 @@ def _from_json(value: JsonValue, field_type: str) -> Scalar:
         or not isinstance(value, expected)
         or (isinstance(value, bool) and field_type != "boolean")
     ):
-        raise ReleaseFormatError(f"a domain of type {field_type!r} holds a value of another type.")
+        raise ReleaseFormatError(f"a domain of type {field_type!r} contains a value of another type.")
     try:
         if field_type == "date":
             return datetime.date.fromisoformat(str(value))
@@ -77,7 +77,9 @@ def _from_json(value: JsonValue, field_type: str) -> Scalar:
         if field_type == "number":
             return float(value)
     except (ValueError, OverflowError) as error:
-        raise ReleaseFormatError(f"a domain of type {field_type!r} holds a value that is no {field_type}.") from error
+        raise ReleaseFormatError(
+            f"a domain of type {field_type!r} contains a value that is not a valid {field_type}."
+        ) from error
     return value
 
 
@@ -92,7 +94,7 @@ _JSON_TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def simplify_type(kind: pa.DataType) -> pa.DataType:
-    """The type under which a column is handled: no dictionaries, one string type, one date type."""
+    """The simplified type of a column: no dictionaries, one string type, one date type."""
     if pa.types.is_dictionary(kind):
         return simplify_type(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -108,7 +110,7 @@ def simplify_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def find_field_type(arrow_type: pa.DataType) -> str | None:
-    """Name the Data Package type of an Arrow type; None where a table of people should not hold it."""
+    """The Data Package type of an Arrow type; None for types that a table of people should not have."""
     for name, is_type in _FIELD_TYPES:
         if is_type(arrow_type):
             return name
@@ -126,7 +128,7 @@ _FIELD_TYPES = (
 
 
 def build_domain_array(values: Sequence[Value]) -> pa.Array:
-    """Hold a domain, missing value included, as an Arrow array."""
+    """Converts a domain, including the missing value, to an Arrow array."""
     try:
         return pa.array(values)
     except OverflowError:
@@ -134,40 +136,40 @@ def build_domain_array(values: Sequence[Value]) -> pa.Array:
 
 
 def split_value(value: Value) -> tuple[Scalar, ...]:
-    """The parts of a value: one for each column that it is made of."""
+    """The parts of a value, one for each of its columns."""
     return value if isinstance(value, tuple) else (value,)
 
 
 def choose_example_value(values: Sequence[Value]) -> Value:
-    """The value to show how to ask for one: if possible one that is not missing, and that can be printed as it is."""
+    """Chooses a value for examples: if possible, one that is not missing and prints unchanged."""
     present_values = [value for value in values if None not in split_value(value)]
     return next((value for value in present_values if is_printable(display(value))), (present_values or values)[0])
 
 
 def make_labels(values: Sequence[Value]) -> list[str]:
-    """A text for each value, no two alike: as people see them, or as JSON where that would not tell them apart."""
+    """A unique label for each value: its displayed form, or JSON if displayed forms coincide."""
     labels = [display(value) for value in values]
     return labels if len(set(labels)) == len(labels) else [json.dumps(to_json(value)) for value in values]
 
 
 def display(value: Value) -> str:
-    """Show a value to a person."""
+    """Formats a value for display."""
     return " / ".join("(missing)" if part is None else str(_scalar_to_json(part)) for part in split_value(value))
 
 
 def format_values(values: Sequence[Value], most: int = 5) -> str:
-    """The first few values for people, and how many more there are."""
+    """Lists the first few values, and the number of further ones."""
     listing = ", ".join(repr(display(value)) for value in values[:most])
     return f"{listing} and {len(values) - most} more" if len(values) > most else listing
 
 
 def format_value_count(values: Sequence[object], what: str = "value") -> str:
-    """How many values there are, where they must not be named."""
+    """Formats the number of values, where the values themselves must not be named."""
     return f"one {what}" if len(values) == 1 else f"{len(values):,} {what}s"
 
 
 def format_relative_error(error: float | None) -> str:
-    """A relative error for people: a digit behind the point below 100%, thousands grouped above."""
+    """Formats a relative error as a percentage, with one decimal below 100% and grouped thousands above."""
     if not error:
         return "not told" if error is None else "exact"
     return f"{error:.1%}" if abs(error) < 1 else f"{error:,.0%}"

@@ -1,4 +1,4 @@
-"""Digests of files and of JSON."""
+"""Computes digests of files and of JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sfumato._core.json_types import JsonView
 from sfumato._core.object_store import File, read_file_version
 
 FileMapper = Callable[[Callable[[File], str], Sequence[File]], Iterable[str]]
-"""Does something with each of some files, perhaps with several at once, and gives the results in their order."""
+"""Applies a function to each file, possibly several at once, and returns the results in order."""
 
 
 def compute_file_digest(path: File) -> str:
@@ -20,7 +20,7 @@ def compute_file_digest(path: File) -> str:
 
 
 def compute_files_digest(paths: Sequence[File], map_files: FileMapper = map, *, is_content: bool = True) -> str:
-    """One digest for several files in order: of their content, or of what is quicker to have and changes with it."""
+    """One digest of several files in order: of their content, or of a faster version stamp that changes with it."""
     digests = map_files(compute_file_digest if is_content else _compute_version_digest, paths)
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 

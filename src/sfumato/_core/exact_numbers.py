@@ -1,4 +1,4 @@
-"""Exact numbers: what a promise rests on is a rational, written as `1/13`, `0.02`, `2%` or `3`."""
+"""Exact numbers: guarantees rest on rationals, written as `1/13`, `0.02`, `2%` or `3`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from sfumato.errors import SpecError
 Exact = str | int | Fraction | Decimal
 
 _HUGE = re.compile(r"[eE][-+]?[\d_]{4}")
-"""An exponent that would take minutes and gigabytes to write out; a stranger's release may hold one."""
+"""An exponent that would take minutes and gigabytes to write out; an untrusted release may contain one."""
 
 
 def parse_exact(number: Exact, what: str = "a number") -> Fraction:
-    """Read an exact rational from `1/13`, `0.02`, `2%`, `3`, a Fraction or a Decimal.
+    """Parses an exact rational from `1/13`, `0.02`, `2%`, `3`, a Fraction or a Decimal.
 
-    Floats are refused: 0.1 as a float is not one tenth, and a promise must not rest on the difference. So is `1/3%`,
-    which one reader takes for a third and another for a third of a hundredth.
+    Floats are rejected: 0.1 as a float is not one tenth, and a guarantee must not depend on the difference. So is
+    `1/3%`, which could mean a third or a third of a hundredth.
     """
     if isinstance(number, float):
-        written = float.__repr__(number)
-        raise SpecError(f"{what} must be exact, and the float {written} is not: write it as a string, '{written}'.")
+        digits = float.__repr__(number)
+        raise SpecError(f"{what} must be exact, and the float {digits} is not: write it as a string, '{digits}'.")
     try:
         if isinstance(number, str) and _HUGE.search(number):
             raise ValueError("the exponent is too large")
@@ -37,48 +37,48 @@ def parse_exact(number: Exact, what: str = "a number") -> Fraction:
 
 
 FINEST_STEPS, COARSEST_STEP = 100, 10
-"""Where what is published follows shares, these are rounded down: never finer than to ten records."""
+"""Published quantities that depend on shares round them down to steps of at least ten records."""
 
 SMALLEST_PRIOR = Fraction(1, 10**9)
-"""Stands for a share that was rounded down to nothing: below the share of one record in a thousand million."""
+"""Replaces a share that was rounded down to zero; it is below the share of one record in a thousand million."""
 
 
 def count_coarse_steps(total: int) -> int:
-    """Into how many equal steps shares are cut whose size matters alone: hundredths, or steps of ten records."""
+    """The number of equal steps that shares are rounded to: hundredths, or steps of ten records."""
     return max(1, min(FINEST_STEPS, total // COARSEST_STEP))
 
 
 def round_share_down(count: int, total: int) -> Fraction:
-    """A share rounded down to two significant digits, or to ten records if that is coarser; in integers.
+    """Rounds a share down to two significant digits, or to ten records if that is coarser; in integers.
 
-    Digits alone would tell the counts of rare values: the total is public. Every share but that of everybody is one
-    that ten counts in a row or more are rounded to.
+    Digits alone would disclose the counts of rare values, because the total is public. Every rounded share except 1
+    results from ten or more consecutive counts.
     """
-    parts = 10  # such that the share is 10 to 99 of so many
+    parts = 10  # the unit in which the share is 10 to 99
     while 0 < count * parts < 10 * total:
         parts *= 10
     if parts * COARSEST_STEP <= total:
         return Fraction(count * parts // total, parts)
     tens, first = count // COARSEST_STEP, -(-100 * total // parts)
-    # Where steps of digits begin, a step of ten records may be cut short, and belongs to the one before.
+    # At the start of a digit step, a step of ten records may be cut short; it then belongs to the previous one.
     is_cut = parts <= total and first - COARSEST_STEP * tens < COARSEST_STEP
     return Fraction(COARSEST_STEP * (tens - is_cut), total)
 
 
 LARGEST_PART = 10**6
-"""Numerator and denominator of a root are below this."""
+"""The numerator and the denominator of a root are below this."""
 
 
 @lru_cache
 def find_root_below(whole: Fraction, times: int) -> Fraction:
-    """The largest n/d, both below a million, of which the `times`-th power is at most the whole: decided by integers.
+    """The largest n/d, both below a million, whose `times`-th power is at most the whole; decided by integers.
 
     The whole is above 1. The first power is the whole itself. Fractions between two neighbours of the Stern-Brocot tree
-    are their mediants, so walking towards the root passes every best approximation from below.
+    are their mediants, so a walk towards the root passes every best approximation from below.
     """
     if times == 1:
         return whole
-    low, high = (1, 1), (1, 0)  # of the root, which is at least 1
+    low, high = (1, 1), (1, 0)  # the integer part of the root, which is at least 1
     while True:
         steps = _count_steps(low, high, lambda part: _is_within(part, whole, times))
         low = _move_towards(low, high, steps)
@@ -102,9 +102,10 @@ def _move_towards(start: Part, towards: Part, steps: int) -> Part:
 
 
 def _count_steps(start: Part, towards: Part, holds: Callable[[Part], bool]) -> int:
-    """How many times one may step from one end of an interval towards the other while something holds.
+    """The number of steps from one end of an interval towards the other while a condition holds.
 
-    It holds up to some step and never again; parts stay below the largest, and steps are found by bisection.
+    The condition holds up to some step and never again. Numerators and denominators stay below the largest; bisection
+    finds the step.
     """
     most = min((LARGEST_PART - 1 - at) // by for at, by in zip(start, towards, strict=True) if by)
     reached, beyond = 0, most + 1

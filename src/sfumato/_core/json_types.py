@@ -1,4 +1,4 @@
-"""Names the types of JSON documents: their values have no static type, and are checked where they are read."""
+"""Types of JSON documents: their values have no static type, and are checked when they are read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 Json = dict[str, Any]
-"""A JSON object that is written."""
+"""A JSON object to write."""
 
 JsonView = Mapping[str, Any]
-"""A JSON object that is read."""
+"""A JSON object that was read."""

@@ -1,7 +1,7 @@
-"""Text of others in Markdown: a name or a value is shown as it is, on one line, whatever marks it holds.
+"""Escapes untrusted text for Markdown: a name or a value appears unchanged, on one line, whatever it contains.
 
-A column name may hold a heading, a link, a code fence or a line break. Everything that a README takes from a table, a
-request or a release passes through here.
+A column name may contain a heading, a link, a code fence or a line break. Everything that a README takes from a table,
+a request or a release passes through here.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _MARKS = re.compile(
     r"|(?<=www)\."
 )
 _LINE_START = re.compile(r"^([0-9]*)([+\-:]|(?<=[0-9])[.)](?=\s|$))")
-"""What makes a heading or an item of a list at the beginning of a line."""
+"""The beginning of a heading or of a list item on a line."""
 
 
 def escape_markdown(text: str) -> str:
-    """Escape a text, so that Markdown shows it as it is and makes no link of it."""
+    """Escapes a string, so that Markdown shows it unchanged and makes no link from it."""
     escaped = _MARKS.sub(r"\\\g<0>", escape_unprintable(text).strip(" "))
     return _LINE_START.sub(r"\1\\\2", escaped)
 
 
 def format_as_code(text: str) -> str:
-    """Write a text as code, between more backticks than it has in a row."""
+    """Formats a string as code, within more backticks than it contains in a row."""
     safe_text = escape_unprintable(text) or " "
     fence = "`" * (1 + max(map(len, re.findall("`+", safe_text)), default=0))
     is_bare = not (safe_text.startswith("`") or safe_text.endswith("`"))

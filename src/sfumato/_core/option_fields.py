@@ -1,4 +1,4 @@
-"""Options that a request or a mechanism takes: declared once, beside what they are for, and named as in Python."""
+"""Options of a request or a mechanism: declared once, beside their use, with their names in Python."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from sfumato._core.json_types import Json
 OptionValue = TypeVar("OptionValue")
 
 OptionValues = Mapping[str, Any]
-"""Values of options by the names of their fields or parameters: each is of the type that its own flag declares."""
+"""Values of options by the names of their fields or parameters; each has the type that its flag declares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """The name of an option, what it takes, and a sentence of help."""
+    """The name of an option, its type, and a sentence of help."""
 
     name: str
-    """As an argument in Python: `group_size`."""
+    """The name of the argument in Python, such as `group_size`."""
     help: str
-    """Names other options as arguments between backquotes."""
+    """The help sentence; it names other options as arguments between backquotes."""
     kind: Any = str
-    """The type of what is given; text where it is read from text in several ways."""
+    """The type of the argument; a string if it is parsed in several ways."""
     metavar: str | None = None
     minimum: int | None = None
-    """The smallest whole number that makes sense."""
+    """The smallest sensible integer."""
     choices: tuple[str, ...] = ()
-    """The values that may be given, where the type has others that only the library sets."""
+    """The allowed values, if the type has others that only the library sets."""
 
     def read(self, argument: object) -> object:
-        """Turns what was given into a value of the field."""
+        """Converts an argument to a value of the field."""
         return self.kind(argument) if self.choices else argument
 
 
@@ -46,15 +46,15 @@ def option(  # noqa: PLR0913 - what is said of an option
     minimum: int | None = None,
     choices: tuple[str, ...] = (),
 ) -> OptionValue:
-    """A field of a dataclass of options, with its default and its flag.
+    """Declares a dataclass field for an option, with its default and its flag.
 
-    A field without a flag is set by the library alone, as for the reproduction of a paper.
+    Only the library sets a field without a flag, for example to reproduce a paper.
     """
     return field(default=default, metadata={"flag": Flag(name, help_text, Any, metavar, minimum, choices)})
 
 
 def list_flags(options: type) -> Iterator[tuple[str, Flag]]:
-    """The fields of a dataclass of options that have a flag, each with the type that it is given as."""
+    """The dataclass fields that have a flag, each with the type of its argument."""
     kinds = get_type_hints(options)
     for option_field in fields(options):
         if "flag" in option_field.metadata:
@@ -65,7 +65,7 @@ def list_flags(options: type) -> Iterator[tuple[str, Flag]]:
 
 
 def _find_flag_type(kind: Any) -> Any:
-    """What a field of a type is given as: what may be nothing by its type, and an exact number as text."""
+    """The argument type of a field: the type itself for an optional one, and a string for an exact number."""
     if get_origin(kind) not in (Union, UnionType):
         return kind
     kinds = [member for member in get_args(kind) if member is not NoneType]
@@ -73,14 +73,14 @@ def _find_flag_type(kind: Any) -> Any:
 
 
 def dump_options(options: Any) -> Json:
-    """Every option by the name of its field, with the value that is used."""
+    """Every option by the name of its field, with its value."""
     return {
         option_field.name: _convert_to_json(getattr(options, option_field.name)) for option_field in fields(options)
     }
 
 
 def _convert_to_json(value: object) -> object:
-    """A value as JSON has it; an exact number as a text."""
+    """Converts a value to JSON; an exact number becomes a string."""
     if isinstance(value, Enum):
         return value.value
     return value if value is None or isinstance(value, bool | int) else str(value)

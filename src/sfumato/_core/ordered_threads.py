@@ -1,4 +1,4 @@
-"""Several things at once, and their results in order."""
+"""Runs tasks in parallel and returns their results in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The same items; a thread gets the next one while one is in use."""
+    """Yields the same items, while a thread fetches the next one ahead."""
     with ThreadPoolExecutor(1) as reader:
         future = reader.submit(next, items, None)
         while (item := future.result()) is not None:
@@ -23,7 +23,7 @@ def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
 def map_in_order(
     pool: ThreadPoolExecutor, ahead: int, work: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[Result]:
-    """Work on several items at once, and give the results in order; only so many wait in memory."""
+    """Works on several items in parallel, and yields the results in order; only a limited number waits in memory."""
     futures: deque[Future[Result]] = deque()
     for item in items:
         futures.append(pool.submit(work, item))

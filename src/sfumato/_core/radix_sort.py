@@ -1,4 +1,4 @@
-"""Random words in rising order, by counting instead of comparing."""
+"""Sorts random 64-bit integers by counting instead of comparing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ LARGEST_WORD = np.uint64(2**64 - 1)
 
 
 def find_sorted_positions(bits: RandomBits) -> Places:
-    """The positions of words in rising order; equal words stay in the order they have.
+    """The positions of integers in increasing order; equal ones keep their order.
 
-    Words that are put in order together mostly begin alike, so the 32 bits after that tell nearly all of them apart.
-    Two counting sorts by 16 bits each are faster than one sort that compares; the few words that agree in all 32 are
-    sorted as a whole. Threads do this beside each other, so the steps are few and long.
+    Integers that are sorted together mostly share their leading bits, so the next 32 bits distinguish nearly all of
+    them. Two counting sorts by 16 bits each are faster than one comparison sort. The few integers that agree in all 32
+    bits are sorted by all their bits. Several threads do this in parallel, so the steps are few and long.
     """
     offsets = bits - bits.min(initial=LARGEST_WORD)
     leading_bits = (offsets >> np.uint64(max(int(offsets.max(initial=0)).bit_length() - 32, 0))).astype(np.uint32)
@@ -26,6 +26,6 @@ def find_sorted_positions(bits: RandomBits) -> Places:
     if is_tied.any():
         tied_positions = np.flatnonzero(np.append(is_tied, False) | np.append(False, is_tied))
         rows = positions[tied_positions]
-        # Words of different ties stay apart, because they differ in the leading bits already.
+        # Integers of different ties stay apart, because their leading bits differ already.
         positions[tied_positions] = rows[np.argsort(bits[rows], kind="stable")]
     return positions

@@ -1,13 +1,13 @@
-"""The one door for randomness: a secret key, and exact draws addressed by row.
+"""The single source of randomness: a secret key, and exact draws addressed by row.
 
 Every draw is a function of (key, table, column, purpose, row, attempt). So a release does not depend on batch size,
-threads or engine, and a run can be repeated from its key alone. The stream is AES-256 in counter mode; each purpose
-of each column has a subkey of its own by HKDF-SHA256, so that no word is ever used twice. A key that is kept is bound
-to the table it protects (`for_table`), so that it never draws the same words for two tables; a fresh key that is
-thrown away protects one table only.
+threads or engine, and a run can be repeated from its key alone. The stream is AES-256 in counter mode. Each purpose of
+each column has its own subkey by HKDF-SHA256, so that no random number is used twice. A kept key is bound to the table
+that it protects (`bind_to_table`), so that it never draws the same numbers for two tables. A fresh key that is
+discarded protects one table only.
 
-Bounded integers are drawn by rejection on 64-bit words: their law is exactly uniform given uniform words, hence the
-rationals that a release publishes are exactly what the sampler does.
+Bounded integers are drawn by rejection from 64-bit numbers: they are exactly uniform given uniform 64-bit numbers. So
+the sampler follows exactly the rationals that a release publishes.
 """
 
 from __future__ import annotations
@@ -31,28 +31,29 @@ from sfumato.errors import InternalError, SpecError
 Halves = tuple[UInts, UInts]
 
 VERSION = 4
-"""Of the draws: the same key gives the same draws in all versions of the software that share this number."""
+"""The version of the draws: the same key gives the same draws in all software versions that share this number."""
 
 BOUND_SINCE = 4
-"""The first version in which a key that is kept is bound to one table."""
+"""The first version in which a kept key is bound to one table."""
 
 STREAM_VERSION = 1
-"""Enters each subkey, and changes if the streams do."""
+"""The stream version, part of each subkey; it changes if the streams do."""
 
 KEY_BYTES = 32
 WORD_BYTES = 8
 BLOCK_BYTES = 16
 WORDS_PER_BLOCK = BLOCK_BYTES // WORD_BYTES
 LARGEST_BOUND = 2**63
-"""Bounds up to here: at least half of all words are accepted, and arithmetic stays within 64 bits."""
+"""The largest bound: at least half of all 64-bit numbers are accepted, and arithmetic stays within 64 bits."""
 
 LARGEST_TABLE = 65_536
-"""Up to here a permutation is a table, in the order of keyed words; above, a Feistel network computes it."""
+"""The largest permutation that is stored as a table, sorted by keyed random numbers; a Feistel network computes larger
+ones."""
 
 FEISTEL_ROUNDS = 10
 
 ZEROS = memoryview(bytes(BLOCK_ROWS * WORD_BYTES))
-"""What is encrypted, so that the keystream itself is left."""
+"""The plaintext zeros, whose encryption is the keystream itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,35 +64,35 @@ class Draws:
     is_test: bool = False
     column: str = ""
     _streams: dict[str, Stream] = field(default_factory=dict, repr=False, compare=False)
-    """Those that were asked for: to derive a subkey takes as long as thousands of words of its stream."""
+    """The streams in use; deriving a subkey takes as long as thousands of numbers of its stream."""
 
     def __post_init__(self) -> None:
-        if len(bytes(self.key)) != KEY_BYTES:  # text has as many characters, and is no key
+        if len(bytes(self.key)) != KEY_BYTES:  # a string could have this length, but is not a key
             raise SpecError(f"a key has {KEY_BYTES} bytes ({2 * KEY_BYTES} hexadecimal digits), not {len(self.key)}.")
 
     @classmethod
     def from_fresh_key(cls) -> Draws:
-        """Draw a fresh key from the operating system."""
+        """Draws a fresh key from the operating system."""
         return cls(secrets.token_bytes(KEY_BYTES))
 
     @classmethod
     def unsafe_test_key(cls, digits: str) -> Draws:
-        """Use a known key. Whoever knows it can undo the protection: a release made so is unfit to publish."""
+        """Uses a known key. Anyone who knows it can undo the protection, so such a release is unfit to publish."""
         try:
             key = bytes.fromhex(digits)
         except ValueError as error:
-            raise SpecError("a test key is written in hexadecimal digits.") from error
+            raise SpecError("a test key must consist of hexadecimal digits.") from error
         return cls(key, is_test=True)
 
     def bind_to_table(self, content: str) -> Draws:
-        """Bind the key to one table, by a digest of its content that is never published.
+        """Binds the key to one table, by a digest of its content that is never published.
 
-        The result draws nothing that the same key draws for another table.
+        The result shares no draw with the same key bound to another table.
         """
         return Draws(_derive(self.key, ["sfumato", "table", content]), self.is_test, self.column)
 
     def narrow_to_column(self, column: str) -> Draws:
-        """The same key, narrowed to one column, so that no two columns share a word."""
+        """Narrows the key to one column, so that no two columns share a random number."""
         return Draws(self.key, self.is_test, column)
 
     def get_stream(self, purpose: str) -> Stream:
@@ -101,7 +102,7 @@ class Draws:
         return stream
 
     def make_permutations(self, purpose: str, sizes: Sequence[int]) -> list[Permutation]:
-        """A keyed pseudo-random permutation of `range(size)` for each item (a value of the domain) of these sizes."""
+        """A keyed pseudo-random permutation of `range(size)` for each domain value of these sizes."""
         tables = self.get_stream(f"{purpose}/table")
         return [
             TablePermutation.from_stream(tables, size, item * LARGEST_TABLE)
@@ -116,43 +117,43 @@ class Draws:
 
 def _derive(key: bytes, context: list[str | int]) -> bytes:
     """Derives a subkey for one context."""
-    # JSON makes the parts unambiguous: ("a", "b/c") and ("a/b", "c") must not meet.
+    # JSON keeps the parts unambiguous: ("a", "b/c") and ("a/b", "c") must differ.
     info = json.dumps(context).encode()
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(key)
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An endless stream of 64-bit words, addressed by row and attempt."""
+    """An endless stream of 64-bit numbers, addressed by row and attempt."""
 
     subkey: bytes = field(repr=False)
 
     def draw_bits(self, first_row: int, rows: int, attempt: int = 0) -> Bits64:
-        """One uniform 64-bit word for each row, from `first_row` on.
+        """One uniform 64-bit number for each row, starting at `first_row`.
 
-        The counter block is (attempt, block) with 64 bits each, so attempts never overlap. The words read the
+        The counter block is (attempt, block) with 64 bits each, so attempts never overlap. The numbers read the
         keystream as little-endian on every machine.
         """
         first_block, skipped = divmod(first_row, WORDS_PER_BLOCK)
         nonce = attempt.to_bytes(8, "big") + first_block.to_bytes(8, "big")
         encryptor = Cipher(algorithms.AES(self.subkey), modes.CTR(nonce)).encryptor()
-        bits = np.empty(rows + skipped + WORDS_PER_BLOCK, dtype="<u8")  # a cipher asks for room for a block more
+        bits = np.empty(rows + skipped + WORDS_PER_BLOCK, dtype="<u8")  # the cipher needs space for one more block
         keystream = bits.data.cast("B")
         for start in range(0, (rows + skipped) * WORD_BYTES, len(ZEROS)):
             encryptor.update_into(ZEROS[: (rows + skipped) * WORD_BYTES - start], keystream[start:])
         return bits[skipped : skipped + rows]
 
     def draw_integers(self, first_row: int, rows: int, bound: int | Bits64) -> Bits64:
-        """One integer of `range(bound)` for each row, exactly uniform; rejected words are drawn anew by attempt.
+        """One exactly uniform integer of `range(bound)` for each row; a rejected number is drawn again.
 
-        Each integer owns `share` consecutive words; a word beyond the last owned one is rejected.
+        Each integer owns `share` consecutive numbers; a number beyond the last owned one is rejected.
         """
         lowest = highest = bound
         if isinstance(bound, np.ndarray):
             lowest, highest = (int(find_extreme(bound)) if len(bound) else 1 for find_extreme in (np.min, np.max))
         if lowest < 1 or highest > LARGEST_BOUND:
-            raise InternalError("an integer can be drawn below a bound of 1 to 2^63 only.")
-        # To divide by one number is much quicker than to divide by many, if these are all the same.
+            raise InternalError("an integer can be drawn only below a bound from 1 to 2^63.")
+        # Dividing by one number is much faster than dividing by many equal ones.
         bounds = np.asarray(bound if lowest < highest else lowest, dtype=np.uint64)
         shares = LARGEST_WORD // bounds
         integers = self.draw_bits(first_row, rows) // shares
@@ -165,7 +166,7 @@ class Stream:
         return integers
 
     def _draw_at_rows(self, row_numbers: Bits64, attempt: int) -> Bits64:
-        """The word of each given row: the same keystream, block by block."""
+        """The random number of each given row: the same keystream, block by block."""
         blocks = np.empty((len(row_numbers), WORDS_PER_BLOCK), dtype=">u8")
         blocks[:, 0] = attempt
         blocks[:, 1] = row_numbers // WORDS_PER_BLOCK
@@ -187,15 +188,15 @@ class Permutation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TablePermutation:
-    """A permutation written out."""
+    """A permutation stored as a table."""
 
     table: UInts
 
     @classmethod
     def from_stream(cls, stream: Stream, size: int, first: int = 0) -> TablePermutation:
-        """In the order of the words of a stream from `first` on: exactly uniform over all orders.
+        """Sorts by the random numbers of a stream from `first`: exactly uniform over all orders.
 
-        Where words are equal, those of the next attempt decide; so no place is preferred.
+        Equal numbers are ordered by those of the next attempt, so no position is preferred.
         """
         bits = [stream.draw_bits(first, size)]
         order = find_sorted_positions(bits[0])
@@ -223,7 +224,7 @@ class FeistelPermutation:
 
     A number below `left_size * right_size` is (left, right); a round adds a keyed hash of one half to the other. The
     product exceeds `size` by less than `left_size`, so walking the cycle back into the range is rare. A half has few
-    values, so the hashes of a round are a table, and no number needs a cipher of its own.
+    values, so a table holds the hashes of a round, and no number needs a cipher call of its own.
     Source: the generalised Feistel network of Black and Rogaway 2002, with AES as the round function.
     """
 
@@ -234,11 +235,11 @@ class FeistelPermutation:
 
     @classmethod
     def of(cls, subkey: bytes, size: int) -> FeistelPermutation:
-        """Split the range into a nearly square grid."""
+        """Splits the range into a nearly square grid."""
         left_size = math.isqrt(size - 1) + 1
         sizes = (left_size, -(-size // left_size))
         rounds = []
-        for number in range(FEISTEL_ROUNDS):  # one word for each value of the other half
+        for number in range(FEISTEL_ROUNDS):  # one hash for each value of the other half
             own, other = sizes[number % 2], sizes[1 - number % 2]
             blocks = np.empty((other, WORDS_PER_BLOCK), dtype="<u8")
             blocks[:, 0] = number
@@ -264,7 +265,7 @@ class FeistelPermutation:
         return self._walk_cycle(slots, undo_rounds)
 
     def _walk_cycle(self, numbers: UInts, apply_rounds: Callable[[Halves], Halves]) -> UInts:
-        """Walk on until within the range."""
+        """Repeats the rounds until the number is within the range."""
         slots = np.empty(len(numbers), dtype=np.min_scalar_type(self.left_size * self.right_size))
         for start in range(0, len(numbers), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
@@ -287,7 +288,7 @@ class FeistelPermutation:
 class FeistelPermutations:
     """Several networks, whose numbers go through each round together.
 
-    One after the other, each would have a few thousand numbers, and threads would wait for each other all the time.
+    One network at a time would have a few thousand numbers, and threads would keep waiting for each other.
     """
 
     sizes: UInts
@@ -298,10 +299,10 @@ class FeistelPermutations:
 
     @classmethod
     def from_networks(cls, networks: Sequence[FeistelPermutation]) -> FeistelPermutations:
-        """Put networks side by side."""
+        """Combines several networks."""
         lefts, rights = ([getattr(network, side) for network in networks] for side in ("left_size", "right_size"))
         kind = np.min_scalar_type(max(map(math.prod, zip(lefts, rights, strict=True)), default=0))
-        # A half is added to another one, or to where the hashes of its network begin.
+        # The sum of a half and another one, or of a half and the start of its network's hashes.
         half = np.min_scalar_type(max(2 * max(lefts, default=0), sum(lefts)))
         return cls(
             np.array([network.size for network in networks], dtype=kind),
@@ -314,7 +315,7 @@ class FeistelPermutations:
         )
 
     def __call__(self, network_numbers: UInts, rank_counts: Counts, ranks: UInts) -> UInts:
-        """The slots of ranks in some networks, one network after the other; `held` says how many each of them has."""
+        """The slots of ranks in some networks, in order; `rank_counts` gives the number of ranks of each."""
         slots = self._apply_once(network_numbers, rank_counts, ranks.astype(self.sizes.dtype, copy=False))
         outside = np.flatnonzero(slots >= np.repeat(self.sizes.take(network_numbers), rank_counts))
         while len(outside):
@@ -339,7 +340,7 @@ class FeistelPermutations:
 
 
 def _compute_starts(sizes: UInts) -> UInts:
-    """Where each begins if they stand in a row."""
+    """The start of each part in a concatenation of parts of these sizes."""
     starts: UInts = np.cumsum(sizes, dtype=sizes.dtype) - sizes
     return starts
 
@@ -350,7 +351,7 @@ def _apply_rounds(
     sizes: tuple[UInts | int, UInts | int],
     firsts: tuple[UInts | int, UInts | int] = (0, 0),
 ) -> Halves:
-    """All rounds of networks of these sizes, whose hashes begin at these places."""
+    """Applies all rounds of networks of these sizes; `firsts` gives the start of their hashes."""
     left, right = halves
     for number in range(0, len(rounds), 2):
         left = _wrap_around(left + rounds[number].take(firsts[1] + right), sizes[0])
@@ -364,12 +365,12 @@ def _choose_half_type(left_size: int) -> UIntType:
 
 
 def _wrap_around(numbers: UInts, size: UInts | int) -> UInts:
-    """Numbers below twice the size, modulo the size: what is below it already turns huge by the subtraction."""
+    """Reduces numbers below twice the size modulo the size; unsigned subtraction makes smaller ones huge."""
     wrapped: UInts = np.minimum(numbers, numbers - size)
     return wrapped
 
 
 def _encrypt_blocks(subkey: bytes, blocks: UInts) -> Bits64:
-    """Each block through the plain block cipher, as a pseudo-random function; no message is hidden this way."""
+    """Encrypts each block with the plain block cipher, as a pseudo-random function; no message is hidden this way."""
     encryptor = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
     return np.frombuffer(encryptor.update(blocks.tobytes()), dtype="<u8").reshape(-1, WORDS_PER_BLOCK)

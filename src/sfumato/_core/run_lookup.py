@@ -1,4 +1,4 @@
-"""Runs of a long row of places: which run each place is in."""
+"""Finds the run of each position in a long sequence of runs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import numpy as np
 from sfumato._core.array_types import Counts, UInts
 
 MORE_BITS, MOST_BITS = 6, 20
-"""The table that leads to a run has so many bits of entries more than there are runs, so that it seldom leads to one
-before; and so many at most, however long the row is. The smaller it is, the nearer it stays to a core."""
+"""The lookup table has 2^`MORE_BITS` times as many entries as there are runs, so that it rarely leads to an earlier
+run. It has at most 2^`MOST_BITS` entries, because a small table stays near a core."""
 
 
 class Runs:
-    """Runs one after the other; those of no length are passed over."""
+    """Consecutive runs; those of length zero are skipped."""
 
     def __init__(self, lengths: Counts) -> None:
         self.run_numbers = np.flatnonzero(lengths)
-        """The number of each run among the lengths that were given."""
+        """The number of each run among the given lengths."""
         self.lengths = lengths[self.run_numbers]
         ends = np.cumsum(lengths)[self.run_numbers]
         total = int(ends[-1])
@@ -28,7 +28,7 @@ class Runs:
         self._table = np.searchsorted(ends, steps, side="right").astype(np.int32)
 
     def find(self, places: UInts) -> UInts:
-        """The run of each place: a table leads to it or before it, and what is left behind is searched for."""
+        """The run of each position: a table leads to it or to an earlier run, and a search finds the rest."""
         runs: UInts = self._table.take(places >> self._bits)
         behind = np.flatnonzero(self._ends.take(runs) <= places)
         runs[behind] = np.searchsorted(self._ends, places[behind], side="right")

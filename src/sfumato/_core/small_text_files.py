@@ -1,7 +1,7 @@
 """Reads small files that people write: CSV files of bounds, caps, counts, domains, totals, questions, and TOML files.
 
-The CSV files are UTF-8 with a header, with commas between fields, or semicolons as tables may have them. An empty field
-is the missing value, and what is wrong with a file is said in one sentence that names it.
+The CSV files are UTF-8 with a header, and with commas or semicolons between fields. An empty field is the missing
+value. Every error is one sentence that names the file.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from sfumato.errors import SfumatoError, SpecError, explain_os_error
 Entry = TypeVar("Entry")
 
 LARGEST_FILE = 256 << 20
-"""What is larger is no such file: a domain of a million values has a tenth of it."""
+"""Larger files are rejected: a domain of a million values has a tenth of this size."""
 TOML = ".toml"
 LARGEST_TOML = 1 << 20
 TOO_DEEP = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
-"""A key of a hundred parts with points between them."""
+"""A key of a hundred parts with dots between them."""
 LONGEST_VALUE = 1000
-"""A longer value in such a file is a mistake, as if a quote were not closed."""
+"""A longer value in such a file is an error, such as a missing closing quote."""
 
 
 def read_csv_lines(
     path: Path, error_type: type[SfumatoError], format_message: str, what: str = "", *, is_list: bool = False
 ) -> list[list[str]]:
-    """The fields of each line of a CSV; `unlike` is said of a file that is none, and `what` it should be.
+    """The fields of each line of a CSV; `format_message` is the error for other formats, `what` the right content.
 
-    A list has one field a line, and a semicolon in its first line is part of a value.
+    A list has one field per line, and a semicolon in its first line is part of a value.
     """
     label = f"{what} {str(path)!r}".strip()
     try:
@@ -54,7 +54,7 @@ def read_csv_lines(
 
 
 def read_small(path: Path, label: str, error_type: type[SfumatoError], largest: int = LARGEST_FILE) -> bytes:
-    """The bytes of a file; one that is too large is refused before it is in memory, also one without an end."""
+    """The bytes of a file; a file above the limit is rejected before it is in memory, even an endless one."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size > largest:
             raise make_size_error(label, error_type, largest)
@@ -65,10 +65,10 @@ def read_small(path: Path, label: str, error_type: type[SfumatoError], largest: 
 
 
 def read_toml(path: Path, label: str, parse_float: Callable[[str], object] = float) -> Json:
-    """What stands in a TOML file; `named` is how it is called in a sentence about what is wrong with it."""
+    """Reads a TOML file; `label` names it in error messages."""
     try:
         text = read_small(path, label, SpecError, LARGEST_TOML).decode("utf-8-sig")
-        if TOO_DEEP.search(text):  # each part of a key costs as much as all before it
+        if TOO_DEEP.search(text):  # each part of a key costs as much as all previous ones
             raise ValueError
         return tomllib.loads(text, parse_float=parse_float)
     except OSError as error:
@@ -78,24 +78,26 @@ def read_toml(path: Path, label: str, parse_float: Callable[[str], object] = flo
     except SpecError:
         raise
     except (ValueError, RecursionError) as error:
-        problem = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a value is too long or too deep"
+        problem = (
+            str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a value is too long or too deeply nested"
+        )
         raise SpecError(f"{label} is not TOML: {problem[:1].lower()}{problem[1:]}.") from error
 
 
 def make_size_error(label: str, error_type: type[SfumatoError], largest: int) -> SfumatoError:
-    """What is said of a file that nobody wrote by hand, nor a program that meant well."""
-    return error_type(f"{label} is larger than {largest >> 20} MiB, which no such file needs; name another one.")
+    """The error for a file that is too large to be genuine."""
+    return error_type(f"{label} is larger than {largest >> 20} MiB, and no such file needs this; name another one.")
 
 
 def read_csv_records(path: Path, error_type: type[SfumatoError], format_message: str) -> list[dict[str, str]]:
-    """The lines of a CSV by the names in its header, which may have any capital letters; empty lines are none."""
+    """The lines of a CSV by lower-case header names, without empty lines."""
     header, *rest = read_csv_lines(path, error_type, format_message) or [[]]
     names = [name.strip().lower() for name in header]
     return [dict(zip(names, fields, strict=False)) for fields in rest if fields]
 
 
 def read_value_entries(path: Path, columns: Sequence[str]) -> dict[Value, dict[str, str]]:
-    """For each value of a CSV, which has it once, what stands beside it in some columns."""
+    """For each value of a CSV, the contents of its other columns; each value stands once."""
     names = ("value", *columns)
     format_message = f"{str(path)!r} must have the columns {', '.join(names)}."
     entries: dict[Value, dict[str, str]] = {}
@@ -104,7 +106,7 @@ def read_value_entries(path: Path, columns: Sequence[str]) -> dict[Value, dict[s
             raise SpecError(format_message)
         value = row["value"] or None
         if value in entries:
-            raise SpecError(f"{str(path)!r} has two lines for {display(value)!r}; write one.")
+            raise SpecError(f"{str(path)!r} has two lines for {display(value)!r}; write only one.")
         entries[value] = {column: row[column] for column in columns}
     if not entries:
         raise SpecError(f"{str(path)!r} names no value; write a line for each value to protect.")
@@ -112,7 +114,7 @@ def read_value_entries(path: Path, columns: Sequence[str]) -> dict[Value, dict[s
 
 
 def match_to_domain(entries: Mapping[Value, Entry], values: Sequence[Value], what: str) -> tuple[Entry | None, ...]:
-    """What is given for each value of a domain; a value that is no text may be named by its text."""
+    """The entry for each value of a domain; a value of another type is matched by its string."""
     unknown_values = set(entries)
     matched_entries = []
     for value in values:

@@ -1,8 +1,8 @@
-"""What goes to the workers of Spark and comes back: functions, and rows of bytes that say what they are.
+"""Exchanges functions and rows with the workers of Spark.
 
-A worker does not raise what went wrong, it sends it: the driver raises it with the same words, and no value of the
-table gets into a log. What may go well another time, such as writing to a full disk, is raised without the words of
-others, so that Spark tries again. A worker of another version does nothing.
+A worker sends an error instead of raising it. The driver raises it with the same message, so no value of the table
+enters a log. An error that may be temporary, such as a full disk, is raised without its original message, so that Spark
+tries again. A worker with another version does nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Batches = Iterable[pa.RecordBatch]
 
 
 class WorkerRow(NamedTuple):
-    """One row of what workers send: to a part, or to the driver."""
+    """One row sent by a worker, to a part or to the driver."""
 
     part: int
     item: int
     number: int
-    """Among those of its item."""
+    """Its number among the rows of its item."""
     is_error: bool
     data: Any
 
@@ -39,15 +39,16 @@ ROW_TYPES = [pa.int32(), pa.int32(), pa.int32(), pa.bool_(), pa.binary()]
 
 
 class RetryableError(Exception):
-    """What went wrong may go well another time."""
+    """An error that may not occur again."""
 
 
 def make_remote_task(run: Callable[..., Iterator[WorkerRow]], *arguments: object) -> Callable[[Batches], Batches]:
-    """A function for `mapInArrow`: what a worker sends that runs a function of ours on what it gets.
+    """Builds a function for `mapInArrow`, which runs a function of sfumato on a worker and sends its rows.
 
-    The function inside goes as code, and so runs on a worker of any version; what it runs there goes by name.
+    Spark sends the inner function as code, so it runs on workers of any version; that code imports the function by
+    name.
     """
-    # What the bytes of a release depend on.
+    # The versions that the bytes of a release depend on.
     driver_versions = {name: version(name) for name in ("sfumato", "pyarrow", "numpy")}
     payload, module_name = pickle.dumps((run, arguments)), __name__
 
@@ -71,7 +72,7 @@ def make_remote_task(run: Callable[..., Iterator[WorkerRow]], *arguments: object
 
 
 def run_on_workers(frame: Any, run: Callable[..., Iterator[WorkerRow]], *arguments: object) -> Any:
-    """The frame of what workers send who run a function of ours on the rows of a frame."""
+    """The frame of the rows that workers send after running a function on the rows of a frame."""
     task = make_remote_task(run, *arguments)
     with translate_spark_errors():
         return frame.mapInArrow(task, ROW_SCHEMA)
@@ -79,27 +80,27 @@ def run_on_workers(frame: Any, run: Callable[..., Iterator[WorkerRow]], *argumen
 
 @contextmanager
 def translate_spark_errors() -> Iterator[None]:
-    """Say in our words what Spark raises: a session may have been stopped, a package lacking, a job have failed."""
+    """Translates Spark's errors: a stopped session, a missing package, or a failed job."""
     try:
         yield
     except ImportError as error:
         raise explain_missing_package(error) from error
-    except Exception as error:  # as many kinds as there are versions of Spark
+    except Exception as error:  # their classes differ between versions of Spark
         raise _explain_failure(error) from error
 
 
 def explain_missing_package(error: ImportError) -> MissingExtraError:
-    """What to say where Spark is, but not all that it needs: it installs most of that only if asked to."""
+    """The error for a Spark installation without its optional packages."""
     match = re.search(r"(\S+) >= \S+ must be installed", str(error))
-    named = f" {match[1].lower()!r}" if match else ""
+    package_name = f" {match[1].lower()!r}" if match else ""
     return MissingExtraError(
-        f"Spark is installed without the package{named} that it needs for this; install that, or Spark with all that "
-        "it needs (pip install 'sfumato[spark]')."
+        f"Spark is installed without the package{package_name} that this needs; install it, or Spark with all its "
+        "packages (pip install 'sfumato[spark]')."
     )
 
 
 def collect_rows(frame: Any) -> list[WorkerRow]:
-    """What the workers sent, in order; of the errors that they sent, the first is raised."""
+    """The rows from the workers, in order; the first error among them is raised."""
     with translate_spark_errors():
         rows = sorted(WorkerRow(*row) for row in frame.collect())
     for row in rows:
@@ -109,7 +110,7 @@ def collect_rows(frame: Any) -> list[WorkerRow]:
 
 
 def _explain_failure(error: Exception) -> Exception:
-    """What to say of a job that failed, by what a worker raised; all else that Spark says is for its own log."""
+    """The error for a failed job, based on a worker's error; Spark's own log has the rest."""
     text = str(error)
     if mismatch := re.search(r"sfumato: (\w+ is \S+ on a worker of Spark and \S+ here)", text):
         return EngineError(f"{mismatch[1]}, so the release would differ; give the workers the versions of the driver.")
@@ -119,25 +120,25 @@ def _explain_failure(error: Exception) -> Exception:
         number = int(match[1])
         if number == errno.ENOENT:
             return EngineError(
-                "a worker of Spark does not find a file or folder that is here; the table, the target and, for a "
+                "a worker of Spark cannot find a file or folder that exists here; the table, the target and, for a "
                 "target in a store, the folder of temporary files (TMPDIR) must be on paths that all workers share."
             )
         return OSError(number, os.strerror(number)) if number else OSError(match[2])
-    return EngineError(f"Spark stopped the work ({type(error).__name__}); its own messages say why.")
+    return EngineError(f"Spark stopped the work ({type(error).__name__}); Spark's own messages give the reason.")
 
 
 # ---------------------------------------------------------------------------------------------------------- on a worker
 
 
 def rows_of(rows: Iterable[WorkerRow]) -> Iterator[pa.RecordBatch]:
-    """What a worker sends as Spark takes it, a row at a time: one may be large."""
+    """Yields a worker's rows as batches of one row, because a row may be large."""
     for row in rows:
         arrays = [pa.array([value], type=kind) for value, kind in zip(row, ROW_TYPES, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, names=list(WorkerRow._fields))
 
 
 def pack_error(error: Exception) -> bytes:
-    """An error to be raised on the driver; one that may not come again is raised here, without its words."""
+    """Serialises an error for the driver; an error that may be temporary is raised here, without its message."""
     if isinstance(error, OSError | MemoryError):
         match = re.search(r"AWS Error [A-Z_]+", str(error))
         number = getattr(error, "errno", None) or 0
@@ -146,7 +147,7 @@ def pack_error(error: Exception) -> bytes:
 
 
 def run_items(work: bytes, items: Sequence[bytes], batches: Batches) -> Iterator[WorkerRow]:
-    """The results of the items whose numbers a task gets."""
+    """Yields the results of the items whose numbers a task receives."""
     for number in read_numbers(batches):
         try:
             yield WorkerRow(0, number, 0, False, pickle.dumps(pickle.loads(work)(pickle.loads(items[number]))))
@@ -155,6 +156,6 @@ def run_items(work: bytes, items: Sequence[bytes], batches: Batches) -> Iterator
 
 
 def read_numbers(batches: Batches) -> Iterator[int]:
-    """The numbers that a task gets."""
+    """Yields the item numbers that a task receives."""
     for batch in batches:
         yield from batch.column(0).to_pylist()

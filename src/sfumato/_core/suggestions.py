@@ -1,4 +1,4 @@
-"""What is said of a name or a value that is not there: with the one that is nearest to it, and those that there are."""
+"""Explains unknown names and values, with the most similar existing one and a list of the others."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 LONGEST, MOST_COMPARED = 100, 5_000
-"""A longer text gets no other suggested, because that takes the square of its length; nor is it compared with more."""
+"""No suggestion is made for a longer string, because the comparison takes quadratic time; nor among more candidates."""
 NAME_SIMILARITY, VALUE_SIMILARITY = 0.7, 0.6
-"""How much a name of a column must have in common with another, so that 'shoe' was not meant to be 'smoker'; and a
-value, of which ranges are short."""
+"""The similarity that a suggestion needs: for a column name, so that 'shoe' does not suggest 'smoker'; and for a value,
+lower because ranges are short."""
 
 
 def find_nearest(text: str, candidates: Iterable[str], similarity: float = VALUE_SIMILARITY) -> str | None:
-    """The known text that is nearest, whatever its capital letters, spaces and brackets; None if none is near."""
+    """The most similar candidate, ignoring case, spaces and brackets; None if none is similar enough."""
     candidates_by_form: dict[str, str] = {}
     for candidate in candidates:
         if len(candidate) <= LONGEST and len(candidates_by_form) < MOST_COMPARED:
@@ -26,14 +26,14 @@ def find_nearest(text: str, candidates: Iterable[str], similarity: float = VALUE
 
 
 def _normalize_text(text: str) -> str:
-    """Small letters and digits, with commas for what stands between them; the text itself where there are none."""
+    """Lower-case letters and digits, with commas in place of other characters; the string itself if it has neither."""
     return re.sub(r"\W+", ",", text.lower()).strip(",") or text
 
 
 def explain_missing_name(
     text: str, candidates: Sequence[str], opening: str, *, most: int | None = None, similarity: float = VALUE_SIMILARITY
 ) -> str:
-    """One sentence: what is not there, what may have been meant, and what there is, or the first of it."""
+    """One sentence: the missing name, a suggestion, and the existing names or the first of them."""
     suggestion = find_nearest(text, candidates, similarity)
     hint = "it" if suggestion is None else f"did you mean {suggestion!r}? It"
     listing = ", ".join(map(repr, candidates[:most]))

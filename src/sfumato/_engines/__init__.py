@@ -1,1 +1,1 @@
-"""Where work on a table runs: on this machine or on Spark, and how rows are shuffled between pieces."""
+"""Engines run the work on a table, on this machine or on Spark, and shuffle rows between pieces."""

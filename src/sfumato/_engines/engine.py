@@ -1,8 +1,8 @@
-"""Where work on a table runs. An engine runs functions over pieces, and brings to each part what belongs to it.
+"""The interface of engines: they run functions over pieces of a table, and shuffle results to parts.
 
-It knows no mechanism and no file of a release: what is done with a piece is the same for every engine, and is written
-once, beside it (`table_profile`, `persons`, `record_writer`). Work, items and results can be pickled, so that they may
-travel.
+Engines know no mechanisms and no release files. The work on a piece is the same for every engine, and is defined once,
+elsewhere (`table_profile`, `persons`, `record_writer`). Work, items and results can be pickled, so that they can be
+sent to other processes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sfumato._readers.sources import Source
 BATCH_ROWS = 1 << 18
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with what is being done, how many rows are done, and how many there are if that is known."""
+"""Called with the current task, the number of rows done, and the total number of rows if known."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,10 +35,10 @@ class Readable(Protocol):
 
 @dataclass(frozen=True)
 class TablePiece:
-    """Neighbouring rows of a source, which can be read by themselves."""
+    """Neighbouring rows of a source that can be read independently of the others."""
 
     first_row: int
-    """The number of its first row in the source."""
+    """The number of the piece's first row in the source."""
     rows: Readable
 
     def read_batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -51,27 +51,27 @@ class TablePiece:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What the work on one part may use."""
+    """The resources available for the work on one part."""
 
     threads: int
     memory: int
-    """Bytes; what does not fit goes to the disk."""
+    """The memory in bytes; larger data spills to disk."""
 
 
 class Engine(Protocol):
-    """Runs functions over items, and does one shuffle."""
+    """Runs functions over items, and shuffles their results."""
 
     @property
     def progress(self) -> Progress:
-        """Whom to tell how far the work is."""
+        """The function that reports progress."""
         ...
 
     def allot_resources(self, parts: int) -> Resources:
-        """What the work on each of so many parts may use."""
+        """The resources for the work on each of `parts` parts."""
         ...
 
     def split_source(self, source: Source, columns: Sequence[str]) -> Iterable[TablePiece]:
-        """All rows of a source in order, in pieces that are cut alike whenever they are asked for."""
+        """All rows of a source in order, in pieces that are the same in every call."""
         ...
 
     def map_items(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
@@ -86,9 +86,9 @@ class Engine(Protocol):
         parts: int,
         report_items: Callable[[int], None],
     ) -> Iterator[Result]:
-        """Bring every bundle to its part, and give the results of the parts as they come.
+        """Bring every bundle to its part, and return the results of the parts as they are finished.
 
-        `finish` gets the number of a part and its bundles in the order of the items. `done` is told how many items have
-        sent theirs.
+        `finish` gets the number of a part and its bundles in the order of the items. `report_items` is called with the
+        number of items whose bundles have been sent.
         """
         ...

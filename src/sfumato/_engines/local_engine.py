@@ -1,6 +1,6 @@
-"""One machine: pieces are batches that a thread reads ahead, and parts are gathered while they are made.
+"""Runs work on one machine: pieces are batches that a thread reads ahead, and parts are collected as they arrive.
 
-Memory does not grow with the table: only a few pieces wait anywhere, and what was shuffled spills to disk.
+Memory does not grow with the table: only a few pieces wait at any time, and shuffled rows spill to disk.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class LocalEngine:
     progress: Progress = ignore_progress
 
     def allot_resources(self, parts: int) -> Resources:
-        """Parts share the memory, and those that are finished at once share the threads."""
+        """Parts share the memory, and those that are finished at the same time share the threads."""
         return Resources(self.threads // self._count_concurrent(parts), self.memory_budget // parts)
 
     def _count_concurrent(self, parts: int) -> int:
-        """How many parts are finished at once: two threads each keep the cores busy, and few parts need less memory."""
+        """The number of parts finished at once: two threads each keep the cores busy, and few parts save memory."""
         return min(parts, max(1, self.threads // 2))
 
     def split_source(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
-        """A piece for each batch; what was kept of an earlier reading is not read again."""
+        """One piece for each batch; cached batches are not read again."""
         batches: Iterator[CachedBatch | _ReadBatch] = (
             source.read_cached(columns, self.batch_rows)
             if isinstance(source, CachedSource)
@@ -74,9 +74,9 @@ class LocalEngine:
         parts: int,
         report_items: Callable[[int], None],
     ) -> Iterator[Result]:
-        """Gather all parts at once; when they are whole, finish a few of them at a time.
+        """Collect all parts at once; when they are complete, finish a few of them at a time.
 
-        What goes wrong anywhere stops everything, and is raised as it is.
+        An error in any thread stops everything, and is raised unchanged.
         """
 
         def make_bundles() -> Generator[Bundle, None, None]:
@@ -84,7 +84,7 @@ class LocalEngine:
                 yield from bundles
                 report_items(number)
 
-        if parts == 1:  # which needs no thread of its own
+        if parts == 1:  # a single part needs no thread
             yield from finish(0, make_bundles())
             return
         exchange: _Exchange[Result] = _Exchange(parts, self._count_concurrent(parts))
@@ -103,7 +103,7 @@ class LocalEngine:
 
 @dataclass(frozen=True)
 class _ReadBatch:
-    """One batch, which has been read already."""
+    """One batch that has already been read."""
 
     batch: pa.RecordBatch
     rows: int
@@ -113,11 +113,11 @@ class _ReadBatch:
 
 
 class _StoppedError(Exception):
-    """Something went wrong elsewhere."""
+    """An error occurred in another thread."""
 
 
 class _Exchange(Generic[Result]):
-    """Bundles on their way to the threads of their parts, and results on their way back."""
+    """Queues of bundles for the threads of their parts, and of results from them."""
 
     def __init__(self, parts: int, concurrency: int) -> None:
         self.condition = Condition()
@@ -125,13 +125,13 @@ class _Exchange(Generic[Result]):
         self.concurrency = concurrency
         self.unfinished_parts = set(range(parts))
         self.whole_parts: set[int] = set()
-        """The parts that have all their bundles, and are not finished."""
+        """The parts that have all their bundles, but are not finished."""
         self.ready_results: deque[Result] = deque()
         self.is_complete = False
         self.error: BaseException | None = None
 
     def put(self, bundle: Bundle) -> None:
-        """Send a bundle on its way; wait if its part is not as quick."""
+        """Send a bundle to its part; wait if the part is slower."""
         queue = self.queues[bundle.file]
         with self.condition:
             self.condition.wait_for(lambda: not queue or self.error)
@@ -140,19 +140,19 @@ class _Exchange(Generic[Result]):
             self.condition.notify_all()
 
     def complete(self) -> None:
-        """No bundles come any more."""
+        """Mark that no more bundles will come."""
         with self.condition:
             self.is_complete = True
             self.condition.notify_all()
 
     def stop(self, error: BaseException) -> None:
-        """Let nobody go on."""
+        """Stop all threads."""
         with self.condition:
             self.error = self.error or error
             self.condition.notify_all()
 
     def iter_results(self) -> Iterator[Result]:
-        """The results of all parts, as they come."""
+        """The results of all parts, as they arrive."""
         while True:
             with self.condition:
                 self.condition.wait_for(lambda: self.ready_results or self.error or not self.unfinished_parts)
@@ -163,7 +163,7 @@ class _Exchange(Generic[Result]):
             yield result
 
     def run(self, finish: Callable[[int, Iterator[Bundle]], Any], part: int) -> None:
-        """Finish a part: in a thread of its own, which first takes what comes for it."""
+        """Finish a part in its own thread, which first receives the part's bundles."""
         try:
             with closing(finish(part, self._receive_bundles(part))) as results:
                 for result in results:
@@ -172,7 +172,7 @@ class _Exchange(Generic[Result]):
                             return
                         self.ready_results.append(result)
                         self.condition.notify_all()
-        except BaseException as error:  # raised where the results are taken
+        except BaseException as error:  # raised again where the results are read
             self.stop(error)
         finally:
             with self.condition:

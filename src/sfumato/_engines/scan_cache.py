@@ -1,8 +1,8 @@
-"""What the first reading of a table saw, kept for the second one, so that its files are decoded once.
+"""Caches the first reading of a table for the second one, so that its files are decoded only once.
 
-Columns that come as dictionaries are kept as codes in the narrowest type, the others as they are; in memory up to a
-budget, and then in a file without a name. Where a row would take too much of it, nothing is kept, and the table is read
-again. What is kept is secret: it is the table.
+Dictionary columns are stored as codes in the narrowest type, and the others unchanged: in memory up to a budget, and
+then in a file without a name. If rows are too large for this, nothing is cached, and the table is read again. The cache
+is as secret as the table.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from sfumato._records.column_codes import convert_to_arrow, find_smallest_type
 from sfumato.errors import SourceError
 
 MOST_ROW_BYTES = 24
-"""If rows take more than this, it is not slower to decode them again than to write them down."""
+"""For larger rows, decoding again is as fast as writing them to disk."""
 
 DICTIONARY_SHARE = 4
-"""The values that dictionaries list may take one of so many parts of the budget, for they stay in memory."""
+"""The dictionaries' values stay in memory, and may take one part in so many of the budget."""
 
 LEAST_DICTIONARY_BYTES = 1 << 20
-"""They may have so many bytes anyway."""
+"""The bytes that dictionaries may always take."""
 
 
 @dataclass
 class CachedSource:
-    """A table whose batches are kept while it is read through for the first time, and given back the next time."""
+    """A table whose batches are cached during the first reading, and returned from the cache the next time."""
 
     source: Source
     folder: Path
     budget: int
-    """Bytes; what does not fit goes to the disk."""
+    """The memory in bytes; larger data spills to disk."""
     _caches: dict[tuple[tuple[str, ...], int], BatchCache] = field(default_factory=dict)
 
     @property
@@ -51,7 +51,7 @@ class CachedSource:
 
     @property
     def rows(self) -> int | None:
-        """The number of rows, where it is known without reading them."""
+        """The number of rows, if known without reading them."""
         return self.source.rows
 
     def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -59,15 +59,15 @@ class CachedSource:
         return self.source.read_batches(columns, batch_rows)
 
     def iter_pieces(self, rows: int) -> Iterator[Any]:
-        """The pieces of the table itself, which may travel and are not kept."""
+        """The pieces of the underlying table, which may be sent to other processes and are not cached."""
         return self.source.iter_pieces(rows)
 
     def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
-        """The digest of the table itself."""
+        """The digest of the underlying table."""
         return self.source.compute_fingerprint(map_files, is_content=is_content)
 
     def read_cached(self, columns: Sequence[str], batch_rows: int) -> Iterator[CachedBatch]:
-        """The same batches, one by one: those that were kept, or else new ones, which are kept as they are used."""
+        """The same batches one by one: cached ones, or otherwise new ones, which are cached when they are used."""
         cache_key = tuple(columns), batch_rows
         earlier_cache = self._caches.pop(cache_key, None)
         if earlier_cache is not None and earlier_cache.is_whole:
@@ -81,12 +81,12 @@ class CachedSource:
 
 
 class BatchCache:
-    """The batches of one reading, as codes; they may be put and got by several threads."""
+    """The batches of one reading, as codes; safe for several threads."""
 
     def __init__(self, folder: Path, budget: int) -> None:
         self.folder, self.budget = folder, budget
         self.sizes: list[int] = []
-        """How many rows each batch has that was read; it is put later, when it is used."""
+        """The number of rows of each batch that was read; the batch is stored later, when it is used."""
         self.is_read = False
         self.is_given_up = False
         self._lock = Lock()
@@ -101,7 +101,7 @@ class BatchCache:
         return self.is_read and not self.is_given_up and len(self._batches) == len(self.sizes)
 
     def put(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Keep a batch, and give it back with codes as narrow as they are kept; give up where rows take too much."""
+        """Store a batch, and return it with the narrowest codes; stop caching if rows are too large."""
         if self.is_given_up:
             return batch
         codes = pa.RecordBatch.from_arrays(list(map(_extract_codes, batch.columns)), names=batch.schema.names)
@@ -116,7 +116,7 @@ class BatchCache:
         return _restore_batch(codes, dictionaries)
 
     def pop(self, number: int) -> pa.RecordBatch:
-        """A batch that was put, as it was given back; once, so that there is room for what is made of it."""
+        """A stored batch, as `put` returned it; only once, to free memory for the results."""
         coded_batch = self._batches.pop(number)
         codes = coded_batch.codes
         if isinstance(codes, tuple):
@@ -126,12 +126,12 @@ class BatchCache:
         return _restore_batch(codes, coded_batch.dictionaries)
 
     def _store(self, codes: pa.RecordBatch) -> pa.RecordBatch | tuple[int, int]:
-        """The codes themselves, or where they are in the file."""
+        """The codes themselves, or their position in the file."""
         if self._memory_bytes + codes.nbytes <= self.budget:
             self._memory_bytes += codes.nbytes
             return codes
         if self._file is None:
-            # Without a name from the beginning: it is gone with its last user, even one that is killed.
+            # Unlinked from the beginning: it disappears with its last user, even if that process is killed.
             self._file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed with the last use of this
             finalize(self, self._file.close)
         first = self._file.tell()
@@ -140,7 +140,7 @@ class BatchCache:
         return first, size
 
     def _share_dictionaries(self, batch: pa.RecordBatch) -> list[pa.Array | None]:
-        """The values of the dictionaries: neighbours mostly have the same, which are then kept once."""
+        """The dictionaries' values; neighbouring batches mostly have the same ones, which are then stored once."""
         dictionaries: list[pa.Array | None] = []
         for place, column in enumerate(batch.columns):
             values = column.dictionary if pa.types.is_dictionary(column.type) else None
@@ -156,18 +156,18 @@ class BatchCache:
 
 @dataclass(frozen=True)
 class _CodedBatch:
-    """One batch as codes, and what dictionaries list."""
+    """One batch as codes, with the values of its dictionaries."""
 
     schema: pa.Schema
-    """Of the codes."""
+    """The schema of the codes."""
     dictionaries: list[pa.Array | None]
     codes: pa.RecordBatch | tuple[int, int]
-    """The codes themselves, or where they are in the file."""
+    """The codes themselves, or their position in the file."""
 
 
 @dataclass(frozen=True)
 class CachedBatch:
-    """One batch of a reading: one that was just read, to be kept by the thread that uses it, or one that was kept."""
+    """One batch of a reading: a new one, cached by the thread that uses it, or one from the cache."""
 
     cache: BatchCache
     number: int
@@ -180,7 +180,7 @@ class CachedBatch:
 
 
 def _extract_codes(column: pa.Array) -> pa.Array:
-    """What is kept of a column: the codes of a dictionary, or the values."""
+    """The cached form of a column: the codes of a dictionary, or the values."""
     if not pa.types.is_dictionary(column.type):
         return column
     kind, indices = find_smallest_type(len(column.dictionary)), column.indices
@@ -188,14 +188,14 @@ def _extract_codes(column: pa.Array) -> pa.Array:
         return indices.cast(pa.from_numpy_dtype(kind))
     codes = indices.to_numpy()
     if codes.max(initial=0) > np.iinfo(kind).max or codes.min(initial=0) < 0:
-        raise SourceError("a column has codes beyond its dictionary; write the table anew.")
+        raise SourceError("a column has codes beyond its dictionary; write the table again.")
     return convert_to_arrow(codes.astype(kind))
 
 
 def _restore_batch(codes: pa.RecordBatch, dictionaries: Sequence[pa.Array | None]) -> pa.RecordBatch:
-    """The batch of some codes and of what its dictionaries list."""
+    """The batch of some codes and their dictionaries' values."""
     columns = [
-        # Their codes came from a dictionary, and need not be checked again.
+        # The codes came from a dictionary, and need not be checked again.
         column if values is None else pa.DictionaryArray.from_arrays(column, values, safe=False)
         for column, values in zip(codes.columns, dictionaries, strict=True)
     ]

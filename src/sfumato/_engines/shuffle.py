@@ -1,7 +1,7 @@
-"""Rows go where their words say: into files, and within a file into parts that are put in order one by one.
+"""Shuffles rows by random keys: into files, and within a file into parts that are sorted one by one.
 
-Every row carries a 64-bit word, in the column `ORDER`. Its leading bits say which file and which part it belongs to; so
-this depends on the word and on the number of rows alone, and not on how rows were cut into pieces.
+Every row has a 64-bit key in the column `ORDER`, whose leading bits determine the row's file and part. The order
+therefore depends only on the keys and the number of rows, not on how rows were cut into pieces.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from sfumato._core.radix_sort import find_sorted_positions
 from sfumato._records.column_codes import CodedRows, convert_to_arrow, find_smallest_type
 
 FILE_ROWS = 1 << 24
-"""So many rows make a file, and up to here they are in one."""
+"""The number of rows of a file; smaller tables have a single file."""
 PART_ROWS, LARGEST_PART = 1 << 17, 1 << 19
-"""So many rows make a part; more of them, up to the second number, where there would be too many parts."""
+"""The number of rows of a part; up to the second number, if there would be too many parts."""
 MOST_PARTS = 1 << 8
-"""As many as a byte numbers: by bytes rows are sorted fastest."""
+"""One byte can number this many parts: sorting by bytes is fastest."""
 
 Rows = CodedRows
-"""Rows on their way: for each column its codes (numpy), or its values (Arrow) where they are not coded."""
+"""Rows during the shuffle: for each column its codes (numpy), or its values (Arrow) if they are not coded."""
 
 ORDER = ""
-"""The column of rows on their way that says where a row goes. No column of a table has this name."""
+"""The column of random keys. No column of a table has this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Into how many files rows are scattered, and each file into how many parts."""
+    """The numbers of files, and of parts in each file."""
 
     files: int
     parts: int
 
     @classmethod
     def of(cls, rows: int) -> Layout:
-        """The layout of so many rows, and of nothing else: files of about the same size."""
+        """The layout for a number of rows: files of about the same size."""
         files = max(1, -(-rows // FILE_ROWS))
         most, least = (max(1, -(-rows // (files * size))) for size in (PART_ROWS, LARGEST_PART))
         return cls(files, max(least, min(most, MOST_PARTS // files)))
@@ -58,10 +58,10 @@ class Bundle:
     file: int
     rows: Rows
     offsets: Places
-    """Where each part begins, and where the last one ends."""
+    """The positions where each part begins, and where the last one ends."""
 
     def pack(self) -> bytes:
-        """The bundle as it travels: of arrays that are slices of others, pickle would send the others too."""
+        """The bundle in serialised form; pickle would also send the arrays of which these are slices."""
         coded = [name for name, column in self.rows.items() if isinstance(column, np.ndarray)]
         batch = pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in self.rows.items()})
         metadata = {"coded": json.dumps(coded), "offsets": json.dumps(self.offsets.tolist())}
@@ -73,7 +73,7 @@ class Bundle:
 
     @classmethod
     def unpack(cls, file: int, data: pa.Buffer | bytes) -> Bundle:
-        """A bundle that has arrived, without copying it."""
+        """A received bundle, without copying its data."""
         reader = pa.ipc.open_stream(data)
         coded, offsets = (json.loads(reader.schema.metadata[name]) for name in (b"coded", b"offsets"))
         batch = reader.read_next_batch()
@@ -86,7 +86,7 @@ class Bundle:
 
 
 def bundle_rows(layout: Layout, rows: Rows) -> Iterator[Bundle]:
-    """Sort rows by part, a bundle for each file."""
+    """Sort rows by part, with one bundle for each file."""
     # The leading 32 bits times the number of parts: monotone in the order, and within 64 bits.
     number = layout.files * layout.parts
     part = ((rows[ORDER] >> np.uint64(32)) * np.uint64(number)) >> np.uint64(32)
@@ -95,14 +95,14 @@ def bundle_rows(layout: Layout, rows: Rows) -> Iterator[Bundle]:
     offsets = np.append(0, np.cumsum(np.bincount(part, minlength=number)))
     for file in range(layout.files):
         file_offsets = offsets[file * layout.parts : (file + 1) * layout.parts + 1]
-        # Views of the same arrays: of many small ones, memory that was freed would not come back.
+        # Views of the same arrays: memory of many small arrays would not be released.
         yield Bundle(
             file, slice_rows(by_part, int(file_offsets[0]), int(file_offsets[-1])), file_offsets - file_offsets[0]
         )
 
 
 class PartStore:
-    """The rows of one file by part, in memory up to a budget and then in a file without a name."""
+    """The rows of one file by part, in memory up to a budget, and then in a file without a name."""
 
     def __init__(self, layout: Layout, folder: Path, budget: int) -> None:
         self.parts = layout.parts
@@ -112,11 +112,11 @@ class PartStore:
         self.bundle_bytes = 0
         self.file: Any = None
         self.columns_by_type: dict[np.dtype[np.generic], list[str]] = {}
-        """The columns of numbers in the file, by their type."""
+        """The numeric columns in the file, by type."""
         self.other_schema: pa.Schema | None = None
-        """The other columns, which follow them."""
+        """The other columns, which follow the numeric ones."""
         self.spill_places: list[list[tuple[int, int, int]]] = [[] for _ in range(self.parts)]
-        """Of the rows of each part in the file: where they begin, how many bytes they have, and how many they are."""
+        """The spilled rows of each part: first byte, number of bytes, and number of rows."""
 
     def __enter__(self) -> Self:
         return self
@@ -128,7 +128,7 @@ class PartStore:
             self.file.close()
 
     def add(self, bundle: Bundle) -> None:
-        """Keep a bundle; spill everything held when it passes the budget."""
+        """Store a bundle; spill all stored bundles when they exceed the budget."""
         self.bundles.append(bundle)
         self.bundle_bytes += sum(column.nbytes for column in bundle.rows.values())
         if self.bundle_bytes > self.budget:
@@ -144,7 +144,7 @@ class PartStore:
         return concatenate_rows([*self._read_spilled(number), *self._slice_bundles(number)])
 
     def read_sorted(self, number: int) -> Rows:
-        """All rows of one part, in the order of their words."""
+        """All rows of one part, in the order of their random keys."""
         rows = self.read_part(number)
         return take_rows(rows, find_sorted_positions(rows.pop(ORDER)))
 
@@ -156,7 +156,7 @@ class PartStore:
 
     def _spill(self) -> None:
         if self.file is None:
-            # Without a name from the beginning: what is in it is gone with its last user, even one that is killed.
+            # Unlinked from the beginning: it disappears with its last user, even if that process is killed.
             self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed at the end of all parts
             self.columns_by_type = _group_by_type(self.bundles[0].rows)
         for number, places in enumerate(self.spill_places):
@@ -164,9 +164,9 @@ class PartStore:
             for (
                 kind,
                 names,
-            ) in self.columns_by_type.items():  # all columns of a type at once: few long steps are quicker
+            ) in self.columns_by_type.items():  # all columns of a type at once, because few long steps are faster
                 columns = [row_slice[name] for name in names for row_slice in slices]
-                # Numbers of another type would be read as what they are not.
+                # The bytes of another type would be misread.
                 self.file.write(np.concatenate(columns, dtype=kind, casting="no").data)
             others = [
                 {name: row_slice[name] for name in row_slice if not isinstance(row_slice[name], np.ndarray)}
@@ -197,7 +197,7 @@ class PartStore:
 
 
 def _group_by_type(rows: Rows) -> dict[np.dtype[np.generic], list[str]]:
-    """The columns that are numbers, by their type; wide ones first, so that each begins where the machine wants it."""
+    """The numeric columns by type; wide ones first, for alignment."""
     names_by_type: dict[np.dtype[np.generic], list[str]] = {}
     for name, column in rows.items():
         if isinstance(column, np.ndarray):
@@ -219,7 +219,7 @@ def take_rows(rows: Rows, positions: Places) -> Rows:
 
 
 def concatenate_rows(pieces: Sequence[Rows]) -> Rows:
-    """One after the other; Arrow columns and numpy columns each in their way."""
+    """Concatenates Arrow columns and numpy columns, each with its own function."""
     return {
         name: np.concatenate([piece[name] for piece in pieces])
         if isinstance(column, np.ndarray)

@@ -1,9 +1,9 @@
-"""A cluster: workers of Spark read the pieces of a table, and Spark brings what they make to the files it belongs to.
+"""Runs work on a Spark cluster: workers read the pieces of a table, and Spark moves their results to the right files.
 
-Spark gets one row for each piece of work, and shuffles blocks: what a batch of the table sends to one file. It never
-sees the table. What a worker does is what a thread of one machine does, with the same readers and the same writer, so
-the release has the same bytes. Only what every Spark has is used: a session of one process, Spark Connect, and servers
-that speak its protocol. Nothing here imports Spark: whoever has a session has it.
+Spark gets one row for each piece of work, and shuffles blocks: the rows that a batch sends to one file. It never sees
+the table. Workers run the same readers and the same writer as a thread on one machine, so the release has the same
+bytes. The engine uses only features that every Spark has: a session in one process, Spark Connect, and servers with its
+protocol. This module does not import Spark: a caller with a session has imported it.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ from sfumato.errors import EngineError
 
 PIECE_ROWS = 1 << 20
 MOST_PIECES = 1 << 12
-"""Of a larger table, pieces are larger: what was counted in each goes to the driver."""
+"""The largest number of pieces; pieces of larger tables are larger, because the driver collects the counts of each."""
 PART_MEMORY = 1 << 29
-"""Enough for a whole file in the making."""
+"""Enough memory to build a whole file."""
 TASKS_PER_CORE = 4
-"""In one job of several: few results wait on the driver, and progress is told after each job."""
+"""One job of several runs this many tasks per core: few results wait on the driver, and progress is reported after
+each.
+"""
 FIRST_NUMBER = -1
-"""The number of what must be known first."""
+"""The number of the block that must be read first."""
 
 REPEAT_MESSAGE = "Spark lost or repeated a part of the work, so the release would be wrong; publish again."
 
@@ -60,13 +62,13 @@ class SparkEngine:
     """Works with the workers of a Spark session."""
 
     session: Any
-    """A `SparkSession`, of Spark itself or of Spark Connect."""
+    """A `SparkSession` of Spark itself or of Spark Connect."""
     piece_rows: int | None = None
-    """About so many rows make a piece; by default, as many as suit the table."""
+    """The approximate number of rows of a piece; by default it depends on the table."""
     progress: Progress = ignore_progress
 
     def allot_resources(self, parts: int) -> Resources:
-        """A part is a task, and a task has a core."""
+        """Each part is a task, and each task has one core."""
         return Resources(1, PART_MEMORY)
 
     def split_source(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
@@ -77,7 +79,7 @@ class SparkEngine:
             first += piece.rows or 0
 
     def map_items(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """The results of the items, in their order; a job for some of them at a time."""
+        """The results of the items in order; each job runs some of them."""
         remaining_items = iter(items)
         while chunk := list(islice(remaining_items, TASKS_PER_CORE * self._cores)):
             results = collect_rows(self._run_tasks(run_items, work, chunk))
@@ -93,11 +95,11 @@ class SparkEngine:
         parts: int,
         report_items: Callable[[int], None],
     ) -> Iterator[Result]:
-        """One job: blocks go to where their part is finished."""
+        """One job: blocks are sent to the task that finishes their part."""
         all_items = list(items)
         blocks = self._run_tasks(partial(_make_bundles, parts), work, all_items)
-        # By hash, never by range: Spark would make all blocks twice, first to see how they are distributed. And not
-        # sorted, because not every server keeps the order of rows for a function.
+        # By hash, not by range: for a range Spark would compute all blocks twice, first to see their distribution. And
+        # not sorted, because not every server keeps the order of rows for a function.
         blocks_by_part = blocks.repartition(parts, "part")
         sent_results = collect_rows(run_on_workers(blocks_by_part, _finish_parts, pickle.dumps(finish)))
         if _has_repeats(sent_results):
@@ -106,23 +108,23 @@ class SparkEngine:
         yield from map(_decode_result, sent_results)
 
     def _run_tasks(self, run: Callable[..., Iterator[WorkerRow]], work: object, items: Sequence[object]) -> Any:
-        """What the workers send, with a task for each item."""
+        """The rows that workers send back, with one task for each item."""
         with translate_spark_errors():
             numbered = self.session.range(0, len(items), 1, max(1, len(items)))
         return run_on_workers(numbered, run, pickle.dumps(work), [pickle.dumps(item) for item in items])
 
     @property
     def _cores(self) -> int:
-        """How many tasks run at once, as far as the session tells; through Spark Connect it does not."""
+        """The number of tasks that run at once, if the session reports it; Spark Connect does not."""
         try:
             return int(self.session.sparkContext.defaultParallelism)
-        except Exception:  # each Spark refuses in its own way
+        except Exception:  # the error depends on the version of Spark
             with translate_spark_errors():
                 return int(self.session.conf.get("spark.sql.shuffle.partitions", "64"))
 
 
 def choose_engine(table: AnyTable, progress: Progress = ignore_progress) -> Engine:
-    """The engine for a table, where nobody asks for another: the session of a frame, or this machine."""
+    """The default engine for a table: the session of a Spark frame, or this machine."""
     spark_session = (
         get_session() if is_spark_name(table) else getattr(table, "sparkSession", None) if is_frame(table) else None
     )
@@ -130,7 +132,7 @@ def choose_engine(table: AnyTable, progress: Progress = ignore_progress) -> Engi
 
 
 def _has_repeats(rows: Sequence[WorkerRow]) -> bool:
-    """Whether one of these came twice; they are in order."""
+    """Whether a row occurs twice; the rows are sorted."""
     return any(one[:3] == other[:3] for one, other in pairwise(rows))
 
 
@@ -142,9 +144,9 @@ def _decode_result(row: WorkerRow) -> Any:
 
 
 def _make_bundles(parts: int, work: bytes, items: Sequence[bytes], batches: Batches) -> Iterator[WorkerRow]:
-    """The bundles of the items whose numbers a task gets; and an error to every part, so that none is finished."""
+    """The bundles of the items of a task; after an error, every part gets the error, so that none is finished."""
     for number in read_numbers(batches):
-        if number == 0:  # a part may get nothing, and is to be finished all the same
+        if number == 0:  # a part without bundles must still be finished
             yield from (WorkerRow(part, 0, FIRST_NUMBER, False, b"") for part in range(parts))
         try:
             for place, bundle in enumerate(pickle.loads(work)(pickle.loads(items[number]))):
@@ -155,12 +157,12 @@ def _make_bundles(parts: int, work: bytes, items: Sequence[bytes], batches: Batc
 
 
 def _finish_parts(finish: bytes, batches: Batches) -> Iterator[WorkerRow]:
-    """The results of the parts that a task gets, from their bundles in order."""
-    with TemporaryFile() as file:  # without a name, so that it is gone with its last user, even one that is killed
+    """The results of the parts of a task, from their bundles in order."""
+    with TemporaryFile() as file:  # unlinked, so it disappears with its last user, even if that process is killed
         try:
             for part, blocks in groupby(_sort_blocks(batches, file), attrgetter("part")):
                 yield from _finish_part(finish, part, blocks)
-        except EngineError as error:  # before the first part
+        except EngineError as error:  # raised before the first part
             yield WorkerRow(0, FIRST_NUMBER, 0, True, pack_error(error))
 
 
@@ -178,7 +180,7 @@ def _finish_part(finish: bytes, part: int, blocks: Iterator[WorkerRow]) -> Itera
 
 
 def _sort_blocks(batches: Batches, file: BinaryIO) -> Iterator[WorkerRow]:
-    """What came for the parts of a task, in order; it waits in a file, because they may be many."""
+    """The blocks of a task's parts in order; they are kept in a file, because there may be many."""
     block_places: list[tuple[WorkerRow, int, int]] = []
     for batch in batches:
         columns = [batch.column(name) for name in WorkerRow._fields]

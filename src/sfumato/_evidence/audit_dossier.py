@@ -32,7 +32,7 @@ from sfumato._risk.attackers.record_linkage import list_public_columns
 from sfumato._risk.attackers.release_attacks import Audit, audit
 from sfumato._risk.attackers.release_matching import find_domain_places, prepare_table
 from sfumato._verify.against_original import BATCH_ROWS, open_original, verify
-from sfumato._verify.verification import Check, Verification
+from sfumato._verify.check_results import Check, Verification
 from sfumato.errors import ReleaseFormatError, SfumatoError
 
 FILES_CHECK, PUBLIC_CHECK = "files", "public columns"

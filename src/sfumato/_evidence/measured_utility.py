@@ -16,7 +16,7 @@ from sfumato._core.json_types import Json
 from sfumato._figures import EstimateWithTruth
 from sfumato._figures.forest_plot import AnswerRow, list_answer_rows
 from sfumato._query.answer import Answer
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.release import Release
 from sfumato._records.tally import ResultRow

@@ -7,7 +7,6 @@ chart library: they are text for any page, report or notebook.
 
 from sfumato._figures.attack_success import AttackSuccess, draw_attack_scenarios
 from sfumato._figures.belief_curve import BeliefBound, draw_posterior_by_prior
-from sfumato._figures.bound_costs import BoundCost, draw_cost_per_value, list_costs
 from sfumato._figures.bucket_composition import BucketComposition, BucketSize, draw_bucket_composition
 from sfumato._figures.class_sizes import ClassSizeCurve, draw_uniqueness
 from sfumato._figures.column_exposure import ColumnExposure, draw_exposure_by_column
@@ -18,6 +17,7 @@ from sfumato._figures.figure_style import STYLE
 from sfumato._figures.forest_plot import AnswerRow, draw_forest_plot, list_answer_rows, make_answer_rows
 from sfumato._figures.risk_utility_plane import TradeOff, TradeOffCurve, draw_risk_utility
 from sfumato._figures.success_by_known_others import KnownOthersCurve, draw_known_others
+from sfumato._figures.value_bound_prices import BoundCost, draw_cost_per_value, list_costs
 
 __all__ = [
     "STYLE",

@@ -1,5 +1,5 @@
-"""Parquet files that say nothing but their rows: columns of few values are packed here, and the rest by pyarrow.
+"""Writes Parquet files that hold nothing but their rows: columns of few values are encoded here, others by pyarrow.
 
-A file is made of groups of rows, a group of chunks, one for each column, and a chunk of pages. No chunk knows where in
-the file it will be, so that any thread makes it; only putting groups one after the other has an order.
+A file consists of row groups, a group of chunks, one for each column, and a chunk of pages. A chunk does not depend on
+its position in the file, so any thread can encode it; only the groups have an order.
 """

@@ -1,4 +1,4 @@
-"""The rows of one column in one group: pages one after the other, and what is said about them."""
+"""The pages of one column in one row group, with their metadata."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from sfumato._parquet.thrift_compact import Struct, make_long_number
 
 @dataclass(frozen=True)
 class Chunk:
-    """Pages, and what is said about them; places are counted from some beginning."""
+    """Pages with their metadata; positions are relative to the chunk's start."""
 
     data: bytes
     metadata: Struct
 
     @property
     def plain_size(self) -> int:
-        """How many bytes the pages would have if they were not compressed."""
+        """The size of the pages in bytes without compression."""
         return int(get_field_value(self.metadata, MetadataFields.PLAIN_SIZE))
 
     def shift(self, offset: int) -> Self:
-        """The same chunk, with places that are counted from elsewhere."""
+        """The same chunk, with positions shifted by an offset."""
         places = [place for place in (MetadataFields.FIRST_PAGE, MetadataFields.DICTIONARY) if place in self.metadata]
         shifted_fields: Struct = {
             place: make_long_number(get_field_value(self.metadata, place) + offset) for place in places

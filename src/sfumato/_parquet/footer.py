@@ -1,4 +1,4 @@
-"""What a Parquet file says of itself: the structs of its footer, and the numbers of their fields."""
+"""The footer of a Parquet file: its structs, and the numbers of their fields."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sfumato._parquet.thrift_compact import I32, I64, LIST, STRUCT, Struct, Thri
 
 MAGIC = b"PAR1"
 TAIL = 8
-"""The length of the footer, and the magic word."""
+"""The bytes of the footer's length and the magic number at the end of a file."""
 LONGEST_HEAD = 1 << 12
-"""What stands before a page takes some twenty bytes, unless it tells of the values in it."""
+"""The limit of a page header in bytes; it takes about twenty, unless it has statistics of the values."""
 
 
 class FileFields(IntEnum):
-    """Of the footer."""
+    """The fields of the footer."""
 
     VERSION = 1
     SCHEMA = 2
@@ -29,7 +29,7 @@ class FileFields(IntEnum):
 
 
 class GroupFields(IntEnum):
-    """Of a group of rows."""
+    """The fields of a row group."""
 
     CHUNKS = 1
     PLAIN_SIZE = 2
@@ -41,7 +41,7 @@ class GroupFields(IntEnum):
 
 
 class ChunkFields(IntEnum):
-    """Of the part of a column that is in one group."""
+    """The fields of a column chunk."""
 
     START = 2
     METADATA = 3
@@ -49,7 +49,7 @@ class ChunkFields(IntEnum):
 
 
 class MetadataFields(IntEnum):
-    """Of what is said about a chunk."""
+    """The fields of a chunk's metadata."""
 
     TYPE = 1
     ENCODINGS = 2
@@ -68,7 +68,7 @@ class MetadataFields(IntEnum):
 
 
 class PageFields(IntEnum):
-    """Of what stands before a page."""
+    """The fields of a page header."""
 
     TYPE = 1
     PLAIN_SIZE = 2
@@ -78,7 +78,7 @@ class PageFields(IntEnum):
 
 
 def read_footer(path: File) -> Struct:
-    """The footer of a file; one that cannot be is a ThriftError."""
+    """The footer of a file; raises ThriftError if it is invalid."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(size - TAIL, 0))
@@ -91,7 +91,7 @@ def read_footer(path: File) -> Struct:
 
 
 def iter_page_sizes(path: File, footer: Struct) -> Iterator[int]:
-    """How many bytes each page has when it is unpacked, as the page itself says: a footer may say something else."""
+    """The size of each unpacked page, read from the page itself: the footer may differ."""
     with path.open("rb") as file:
         for _, metadata in list_chunks(footer):
             first = _read_whole_number(metadata, MetadataFields.FIRST_PAGE)
@@ -122,12 +122,12 @@ def parse_footer(data: bytes) -> Struct:
 
 
 def get_field_value(struct: Struct, field: int, default: object = None) -> Any:
-    """What a field holds, if it is there."""
+    """The value of a field, or a default."""
     return struct[field].value if field in struct else default
 
 
 def list_chunks(footer: Struct) -> Iterator[tuple[Struct, Struct]]:
-    """Every chunk of a file, and what is said about it."""
+    """Every chunk of a file, with its metadata."""
     for group in _list_structs(footer, FileFields.GROUPS):
         for chunk in _list_structs(group, GroupFields.CHUNKS):
             metadata = chunk.get(ChunkFields.METADATA)
@@ -137,7 +137,7 @@ def list_chunks(footer: Struct) -> Iterator[tuple[Struct, Struct]]:
 
 
 def has_extra_metadata(footer: Struct) -> bool:
-    """Whether a file says more than its rows: metadata, an order, statistics of groups or pages, or filters."""
+    """Whether a file holds more than its rows: metadata, an order, statistics of groups or pages, or filters."""
     return (
         bool(_list_structs(footer, FileFields.METADATA))
         or any(_list_structs(group, GroupFields.SORTED_BY) for group in _list_structs(footer, FileFields.GROUPS))
@@ -152,7 +152,7 @@ def has_extra_metadata(footer: Struct) -> bool:
 
 
 def count_column_values(footer: Struct, column: str) -> int:
-    """How many values all chunks of a column have, those in its lists one by one."""
+    """The number of values in all chunks of a column, counting those in its lists one by one."""
     name, total = column.encode(), 0
     for _, metadata in list_chunks(footer):
         path, values = (metadata.get(field) for field in (MetadataFields.PATH, MetadataFields.VALUES))
@@ -163,7 +163,7 @@ def count_column_values(footer: Struct, column: str) -> int:
 
 
 def _list_structs(struct: Struct, field: int) -> Sequence[Struct]:
-    """The structs in a list, if it is there."""
+    """The structs in a list, or none."""
     field_value = struct.get(field, make_list(STRUCT, ()))
     if field_value.kind != LIST or (field_value.value.values and field_value.value.kind != STRUCT):
         raise ThriftError("it says what no Parquet file says")

@@ -1,7 +1,7 @@
-"""Chunks that are packed here: pages of so many rows each.
+"""Encodes chunks as pages of a fixed number of rows.
 
-Nothing in a page depends on which rows are neighbours, but the size to which it is compressed: numbers are packed in
-one run, and never told by how often one of them is repeated.
+Apart from the compressed size, a page does not depend on the order of rows: numbers are packed in one run, and repeated
+numbers are not run-length encoded.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from sfumato._parquet.thrift_compact import (
     read_struct,
 )
 
-# Small numbers packed into as few bits as they need: the lowest bit first, and eight of them in whole bytes.
+# Packs small numbers into as few bits as they need: lowest bit first, and eight numbers in whole bytes.
 
 Bytes = npt.NDArray[np.uint8]
 
 GROUP = 8
-"""So many numbers are packed together."""
+"""The numbers that are packed together."""
 BYTE, WIDEST, WORD_BITS = 8, 16, 64
-"""Bits: numbers have no more than the second."""
+"""Sizes in bits; numbers have at most `WIDEST` bits."""
 
 
 def pack_codes(codes: Codes, width: int) -> Bytes:
-    """Numbers below 2^width in `width` bits each; zeros fill up the last group of eight.
+    """Packs numbers below 2^width into `width` bits each; zeros fill the last group of eight.
 
-    A word of the machine holds several numbers: neighbours are shifted together, then pairs of them, until nothing is
+    A machine word holds several numbers. Neighbours are shifted together, then pairs of them, until no gaps are left
     between the bits of a word.
     """
-    gap = BYTE if width <= BYTE else WIDEST  # from the beginning of a number to that of the next one
+    gap = BYTE if width <= BYTE else WIDEST  # from the start of one number to the start of the next
     padded = np.ascontiguousarray(codes, dtype=f"u{gap // BYTE}")
     if len(codes) % GROUP:
         padded = np.append(padded, np.zeros(-len(codes) % GROUP, dtype=padded.dtype))
@@ -63,13 +63,13 @@ def pack_codes(codes: Codes, width: int) -> Bytes:
         packed_words = np.stack([low | (high << np.uint64(size)), high >> np.uint64(WORD_BITS - size)], axis=1)
     groups = packed_words.reshape(len(padded) // GROUP, -(-width // BYTE)).view(np.uint8)
     group_bytes = np.empty((len(groups), width), dtype=np.uint8)
-    for place in range(width):  # twice as fast as all at once, because there are few of them in a group
+    for place in range(width):  # twice as fast as all groups at once, because a group has few bytes
         group_bytes[:, place] = groups[:, place]
     return group_bytes.reshape(-1)
 
 
 def _join_neighbours(packed_words: RandomBits, size: int, gap: int) -> RandomBits:
-    """Of numbers of `size` bits that begin every `gap` bits, shift each second one to the one before it."""
+    """Shifts every second of the numbers of `size` bits, which begin every `gap` bits, to the one before it."""
     mask = sum(((1 << size) - 1) << place for place in range(0, WORD_BITS, 2 * gap))
     joined_words = packed_words >> np.uint64(gap - size)
     joined_words &= np.uint64(mask << size)
@@ -81,28 +81,29 @@ def _join_neighbours(packed_words: RandomBits, size: int, gap: int) -> RandomBit
 
 PAGE_ROWS = 1 << 17
 PAGE_BYTES = 1 << 20
-"""Pages of wide rows have fewer of them, and no more bytes than this."""
+"""The size of a page in bytes; pages of wide rows have fewer rows."""
 
 DATA_PAGE, DICTIONARY_PAGE = 0, 2
 
 
 class Encoding(IntEnum):
-    """How values are written."""
+    """The encodings of values."""
 
     PLAIN = 0
     RUNS = 3
     DICTIONARY = 8
-    """As numbers of what the first page of the chunk lists."""
+    """Codes of the values that the first page of the chunk lists."""
 
 
 def make_dictionary_chunk(
     codes: Codes, dictionary: bytes, values: int, *, has_missing: bool, metadata: Struct
 ) -> Chunk:
-    """Codes of as many values as a first page lists; the code after the last one is the missing value's."""
+    """A chunk of codes for the values that its first page lists; the code after the last is the missing value's."""
     width = count_code_bits(values)
 
     def iter_pages() -> Iterator[tuple[int, bytes]]:
-        # All at once where pages begin with whole bytes: few long steps, so that threads need not wait for each other.
+        # All pages at once if they begin with whole bytes: few long steps, so that threads need not wait for each
+        # other.
         bits = pack_codes(codes[:0] if has_missing else codes, width)
         for start in range(0, len(codes), PAGE_ROWS):
             page, levels = codes[start : start + PAGE_ROWS], b""
@@ -117,7 +118,7 @@ def make_dictionary_chunk(
 
 
 def make_plain_chunk(column: pa.Array, *, has_missing: bool, metadata: Struct) -> Chunk:
-    """Values of a fixed width as they are: truth values, numbers or bytes."""
+    """A chunk of unencoded values of a fixed width: booleans, numbers or bytes."""
     rows = min(PAGE_ROWS, max(PAGE_BYTES * 8 // column.type.bit_width // GROUP, 1) * GROUP)
 
     def iter_pages() -> Iterator[tuple[int, bytes]]:
@@ -130,12 +131,12 @@ def make_plain_chunk(column: pa.Array, *, has_missing: bool, metadata: Struct) -
 
 
 def count_code_bits(values: int) -> int:
-    """How many bits the numbers of so many values take."""
+    """The number of bits for the codes of `values` values."""
     return max((values - 1).bit_length(), 1)
 
 
 def _convert_to_bytes(column: pa.Array) -> bytes:
-    """The bytes of values of which none is missing."""
+    """The bytes of values, none of them missing."""
     if pa.types.is_boolean(column.type):
         return _pack_truth_values(column)
     size = column.type.bit_width // 8
@@ -144,7 +145,7 @@ def _convert_to_bytes(column: pa.Array) -> bytes:
 
 
 def _pack_truth_values(column: pa.BooleanArray) -> bytes:
-    """Truth values, eight in a byte; the bits after the last one are zeros, whatever Arrow has there."""
+    """Booleans, eight in a byte; unused bits are zero, whatever Arrow stores there."""
     first, after = column.offset // GROUP, len(column) % GROUP
     if column.offset % GROUP or not len(column):
         return np.packbits(column.to_numpy(zero_copy_only=False), bitorder="little").tobytes()
@@ -155,20 +156,20 @@ def _pack_truth_values(column: pa.BooleanArray) -> bytes:
 
 
 def _encode_levels(is_present: Mask) -> bytes:
-    """Which values of a page are there."""
+    """The definition levels of a page: which values are present."""
     run = b"".join(_make_run(np.packbits(is_present, bitorder="little"), 1))
     return len(run).to_bytes(4, "little") + run
 
 
 def _make_run(bits: Bytes, width: int) -> tuple[bytes | memoryview, ...]:
-    """Packed numbers, after how many groups of them there are; nothing of none."""
+    """Packed numbers after the number of their groups; empty for no numbers."""
     return (encode_varint(len(bits) // width << 1 | 1), bits.data) if len(bits) else ()
 
 
 def _make_chunk(
     pages: Iterable[tuple[int, bytes]], encoding: Encoding, metadata: Struct, dictionary: bytes = b""
 ) -> Chunk:
-    """Compress pages, given with their rows, and say what they are."""
+    """Compress pages, given with their numbers of rows, and build their metadata."""
     page_parts, values, plain_size = [dictionary], 0, _read_plain_size(dictionary) if dictionary else 0
     codec = pa.Codec("zstd")
     for rows, page in pages:
@@ -209,6 +210,6 @@ def _make_chunk(
 
 
 def _read_plain_size(page: bytes) -> int:
-    """How many bytes a page would have if it were not compressed."""
+    """The size of a page in bytes without compression."""
     head, start = read_struct(page)
     return start + int(get_field_value(head, PageFields.PLAIN_SIZE))

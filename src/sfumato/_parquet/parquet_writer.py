@@ -1,4 +1,4 @@
-"""A file: groups of rows one after the other, and the footer that says where they are."""
+"""Writes a file: row groups one after the other, and the footer with their positions."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ from sfumato._parquet.thrift_compact import (
 )
 from sfumato.errors import InternalError
 
-# What pyarrow writes, to be taken apart: types, lists of values, and columns that nobody packs here.
+# Uses the output of pyarrow: types, lists of values, and columns that are not encoded here.
 
 PAGE_BYTES = 1 << 17
-"""Pages that stay in the cache of a core are compressed a fifth faster than those of the usual size."""
+"""Pages that fit into the cache of a core are compressed 20% faster than those of the usual size."""
 MOST_DICTIONARY_BYTES = 1 << 26
-"""Bytes; beyond them pyarrow would list no values."""
+"""The bytes of a dictionary above which pyarrow would not write one."""
 
 
 def read_schema_fields(schema: pa.Schema) -> Struct:
-    """What the footer of a file says of its columns."""
+    """The columns in the footer of a file."""
     footer = parse_footer(_write_single_group(schema.empty_table()))
     return {field: footer[field] for field in (FileFields.VERSION, FileFields.SCHEMA, FileFields.ORDERS)}
 
 
 def list_chunk_metadata(schema: pa.Schema) -> list[Struct]:
-    """What is said about every chunk of each column: its type, its name, and how it is compressed."""
+    """The metadata of every column's chunks: type, name and compression."""
     nulls = pa.table({field.name: pa.nulls(1, field.type) for field in schema})
     kept_fields = (MetadataFields.TYPE, MetadataFields.PATH, MetadataFields.CODEC)
     return [
@@ -63,7 +63,7 @@ def list_chunk_metadata(schema: pa.Schema) -> list[Struct]:
 
 
 def make_dictionary_page(field: pa.Field, values: pa.Array) -> bytes:
-    """The page that lists values, in their order."""
+    """The dictionary page with the values, in order."""
     table = pa.Table.from_arrays([values], schema=pa.schema([field]))
     data = _write_single_group(table, dictionary_pagesize_limit=MOST_DICTIONARY_BYTES)
     ((_, metadata),) = list_chunks(parse_footer(data))
@@ -76,7 +76,7 @@ def make_dictionary_page(field: pa.Field, values: pa.Array) -> bytes:
 
 
 def make_pyarrow_chunk(field: pa.Field, column: pa.Array) -> Chunk:
-    """A column as pyarrow writes it, without what it tells besides."""
+    """A column as pyarrow encodes it, without additional statistics."""
     table = pa.Table.from_arrays([column], schema=pa.schema([field.with_type(column.type)]))
     data = _write_single_group(table, data_page_size=PAGE_BYTES)
     ((_, metadata),) = list_chunks(parse_footer(data))
@@ -88,7 +88,7 @@ def make_pyarrow_chunk(field: pa.Field, column: pa.Array) -> Chunk:
 
 
 def _write_single_group(table: pa.Table, **options: object) -> bytes:
-    """A file of one group, which says nothing but its columns."""
+    """A file of one row group, without additional metadata."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink, table.schema, compression="zstd", write_statistics=False, store_schema=False, **options
@@ -101,7 +101,7 @@ def _write_single_group(table: pa.Table, **options: object) -> bytes:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# A small table as a file by itself, all of it written by pyarrow.
+# Writes a small table as a separate file, with pyarrow only.
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class _TableColumn:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write a table down in one group of rows; the file says nothing but them."""
+    """Write a table as one row group; the file holds nothing but the rows."""
     encoder = Encoder([_TableColumn(field.name, field.type, field.nullable) for field in table.schema])
     with path.open("wb") as sink:
         writer = FileWriter(sink, encoder.schema)
@@ -129,7 +129,7 @@ def write_table(path: Path, table: pa.Table) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 CREATED_BY = b"sfumato version 1"
-"""Of how files are laid out; the bytes of a release do not change with the software."""
+"""The version of the file layout; the bytes of a release do not change with the software version."""
 
 
 class FileColumn(Protocol):
@@ -137,7 +137,7 @@ class FileColumn(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the column."""
         ...
 
     @property
@@ -152,12 +152,12 @@ class FileColumn(Protocol):
 
     @property
     def dictionary_values(self) -> pa.Array | None:
-        """The values that its codes number, which are listed in the file; None where it has no codes."""
+        """The values that its codes stand for, which the file lists; None without codes."""
         ...
 
     @property
     def is_plain(self) -> bool:
-        """Whether its values, of a fixed width, are written as they are."""
+        """Whether its values, of a fixed width, are written without encoding."""
         ...
 
 
@@ -170,7 +170,7 @@ class EncodedRows:
 
 
 class Encoder:
-    """From the columns of some rows to a group; several threads may use it."""
+    """Encodes the columns of some rows as a row group; safe for several threads."""
 
     def __init__(self, columns: Sequence[FileColumn]) -> None:
         schema = pa.schema(
@@ -186,17 +186,17 @@ class Encoder:
         ]
 
     def __call__(self, columns: Sequence[Codes | pa.Array]) -> EncodedRows:
-        """Codes of listed values, the missing one after the last; or the values themselves."""
+        """Encodes columns given as codes of listed values, with the missing value last, or as values."""
         chunks = [self.encode_column(number, column) for number, column in enumerate(columns)]
         return EncodedRows(len(columns[0]), tuple(chunks))
 
     def encode_column(self, number: int, column: Codes | pa.Array) -> Chunk:
-        """The rows of one column alone."""
+        """Encodes the rows of one column."""
         return self._chunks[number](column)
 
 
 def _choose_chunk_encoder(column: FileColumn, field: pa.Field, metadata: Struct) -> partial[Chunk]:
-    """How a column is written."""
+    """The encoder for a column."""
     if column.dictionary_values is not None:
         page, size = make_dictionary_page(field, column.dictionary_values), len(column.dictionary_values)
         return partial(
@@ -208,7 +208,7 @@ def _choose_chunk_encoder(column: FileColumn, field: pa.Field, metadata: Struct)
 
 
 class FileWriter:
-    """Puts groups one after the other."""
+    """Writes row groups one after the other."""
 
     def __init__(self, sink: BinaryIO, schema: Struct) -> None:
         self.sink, self.schema = sink, schema
@@ -235,7 +235,7 @@ class FileWriter:
         self.rows += group.rows
 
     def finish(self) -> str:
-        """Write the footer; the digest of the whole file, as it was meant to be written."""
+        """Write the footer; returns the digest of the whole file."""
         footer = encode_struct(
             {
                 **self.schema,

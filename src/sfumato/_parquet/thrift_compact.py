@@ -1,7 +1,7 @@
-"""Thrift's compact protocol, in which Parquet writes down what is in a file.
+"""Reads and writes Thrift's compact protocol, the format of Parquet metadata.
 
-What is read is kept with its types, so that it can be written again by somebody who does not know what it means. A file
-may come from anywhere: what cannot be is refused, and nothing is made as large as it claims to be.
+Values keep their types, so that they can be written again without knowing their meaning. Input is untrusted: invalid
+bytes are refused, and memory is never allocated by claimed sizes.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, _, STRUCT = range(1, 13)
-"""The kinds of values."""
+"""The types of values."""
 
 STOP = 0
 DEEPEST = 16
-"""Nothing in Parquet is so deep."""
+"""The depth limit; no Parquet metadata is nested this deep."""
 LONG_FORM = 15
-"""Lists of so many items or more, and fields so far from the last one, are written in another way."""
+"""Lists with this many items or more, and fields this far from the last one, have a longer form."""
 MOST_VALUES = 1 << 22
-"""A footer of ten thousand columns in twenty groups has no more; each takes a byte there and a hundred here."""
+"""A footer of ten thousand columns in twenty groups has no more values; each takes a byte there and a hundred here."""
 CONTINUATION_BIT = 0x80
-"""This bit of a byte says that more of a number follows; seven bits are its own."""
+"""The bit of a byte that marks a continued number; the other seven bits belong to the number."""
 MOST_BITS = 63
 DOUBLE_BYTES = 8
 
 
 class ThriftError(ValueError):
-    """These bytes are not what they should be."""
+    """The bytes are not valid metadata."""
 
 
 class TypedValue(NamedTuple):
-    """A value with its kind."""
+    """A value with its type."""
 
     kind: int
     value: Any
 
 
 class TypedList(NamedTuple):
-    """The values of a list, all of one kind."""
+    """The values of a list, all of one type."""
 
     kind: int
     values: Sequence[Any]
@@ -66,7 +66,7 @@ def make_list(kind: int, values: Iterable[Any]) -> TypedValue:
 
 
 def encode_varint(value: int) -> bytes:
-    """A number that is not negative, in as many bytes as it needs."""
+    """A number that is not negative, in as few bytes as possible."""
     encoded_bytes = bytearray()
     while value >= CONTINUATION_BIT:
         encoded_bytes.append(value % CONTINUATION_BIT | CONTINUATION_BIT)
@@ -103,7 +103,7 @@ def _encode_value(kind: int, value: Any) -> bytes:
             bytes([size << 4 | value.kind]) if size < LONG_FORM else bytes([0xF0 | value.kind]) + encode_varint(size)
         )
         return start + b"".join(_encode_value(value.kind, item) for item in value.values)
-    return bytes(value) if kind == DOUBLE else bytes([value])  # as they were read
+    return bytes(value) if kind == DOUBLE else bytes([value])  # unchanged from reading
 
 
 def _encode_zigzag(value: int) -> bytes:
@@ -114,7 +114,7 @@ def _encode_zigzag(value: int) -> bytes:
 
 
 def read_struct(data: bytes, start: int = 0) -> tuple[Struct, int]:
-    """The struct that begins somewhere, and where it ends."""
+    """The struct at a position, and the position of its end."""
     reader = _StructReader(data, start)
     try:
         return reader.read_fields(0), reader.place
@@ -123,7 +123,7 @@ def read_struct(data: bytes, start: int = 0) -> tuple[Struct, int]:
 
 
 class _StructReader:
-    """Reads what begins at a place; beyond the end there is an IndexError."""
+    """Reads structs from a position; raises IndexError beyond the end."""
 
     def __init__(self, data: bytes, place: int) -> None:
         self.data, self.place, self.remaining_values = data, place, MOST_VALUES
@@ -155,7 +155,7 @@ class _StructReader:
             return self.read_items(depth + 1)
         if kind == DOUBLE:
             return self.read_bytes(DOUBLE_BYTES)
-        if kind in (TRUE, FALSE, BYTE):  # truth values take a byte where they are in a list
+        if kind in (TRUE, FALSE, BYTE):  # booleans take a byte in a list
             return self.read_byte()
         raise ThriftError("a value is of no kind that Parquet knows")
 
@@ -164,7 +164,7 @@ class _StructReader:
             raise ThriftError("it is too deep")
         head = self.read_byte()
         kind, size = head & 0xF, head >> 4 if head >> 4 < LONG_FORM else self.read_varint()
-        if size > len(self.data) - self.place:  # every item takes a byte
+        if size > len(self.data) - self.place:  # every item takes at least a byte
             raise ThriftError("a list is longer than what it is in")
         return TypedList(kind, tuple(self.read_value(kind, depth) for _ in range(size)))
 

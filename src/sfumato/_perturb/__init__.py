@@ -1,1 +1,1 @@
-"""From a batch of the table to protected records in files."""
+"""Turns batches of the table into protected records in files."""

@@ -1,4 +1,4 @@
-"""From a batch of the table to a batch of the release: encode and replace."""
+"""Turns a batch of the table into a batch of the release: encodes and perturbs it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from sfumato._request.histogram import compute_margins
 from sfumato.errors import SourceError
 from sfumato.mechanisms.mechanism import AnyMechanism
 
-# From the rank of a record among those of its value to a random slot, so that file order tells nothing of its cell.
+# Maps the rank of a record among those with its value to a random slot, so that file order does not disclose its
+# sub-table.
 
 EMPTY: Numbers = np.zeros(0, dtype=np.uint8)
 
@@ -41,13 +42,13 @@ class Slots:
         self._first_entries = np.cumsum([0, *map(len, tables[:-1])])
 
     def __call__(self, codes: Codes, ranks_before: Counts) -> Numbers:
-        """The slot of each record of a batch, given how many records of each value there are before it."""
+        """The slot of each record of a batch, given the number of earlier records of each value."""
         value_counts = np.bincount(codes, minlength=len(self.counts))
         if (ranks_before + value_counts > self.counts).any():
             raise SourceError("the table changed while it was read: a value is more frequent than before.")
         permuted = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
         ends = np.cumsum(value_counts)
-        shifts = ranks_before + value_counts - ends  # from where a record stands among all, value by value, to its rank
+        shifts = ranks_before + value_counts - ends  # from the position of a record in the list by value to its rank
         for start in range(0, len(codes), BLOCK_ROWS):
             stop = min(start + BLOCK_ROWS, len(codes))
             first, last = np.searchsorted(ends, [start, stop - 1], side="right")
@@ -61,7 +62,7 @@ class Slots:
         return slots
 
     def _permute(self, values: Places, rank_counts: Counts, ranks: Numbers) -> Numbers:
-        """What becomes of so many ranks of each value: some values have a table, those of many records are computed."""
+        """The permuted ranks of each value: some values have a table, and those of many records are computed."""
         is_computed = self._is_computed[values]
         if is_computed.all():
             return self._networks(self._network_numbers[values], rank_counts, ranks)
@@ -79,10 +80,10 @@ class Slots:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Turns a prepared batch into codes to publish, with what is sensitive replaced and an order for each row.
+    """Turns a prepared batch into codes to publish, with perturbed sensitive values and a random key for each row.
 
-    Row-local: what happens to a row depends on its own values, its number, its rank among the rows of the same value,
-    the plan and the key.
+    Row-local: the result for a row depends only on its own values, its number, its rank among the rows of the same
+    value, the plan and the key.
     """
 
     columns: tuple[TableColumn, ...]
@@ -95,7 +96,7 @@ class Rewrite:
     def __call__(self, batch: pa.RecordBatch, first_row: int, ranks_before: Counts | None = None) -> Rows:
         """Rewrite one batch; `first_row` is the number of its first record in the table.
 
-        `ranks_before` says how many records of each value there are before it; needed where records have slots.
+        `ranks_before` is the number of earlier records of each value; needed if records have slots.
         """
         return self._rewrite_batch(batch, self.sensitive.encode(batch), first_row, ranks_before)
 
@@ -110,7 +111,7 @@ class Rewrite:
         return {**rows, **self.encoding.make_rows(records, self.sensitive.name, self.cell_name)}
 
     def _perturb_codes(self, codes: Codes, slots: Numbers | None, first_row: int) -> PerturbedRecords:
-        """Replace a few rows at a time; none of them depends on another."""
+        """Perturb a block of rows at a time; rows are independent of each other."""
         draws, blocks = self._column_draws, []
         for start in range(0, max(len(codes), 1), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
@@ -119,7 +120,7 @@ class Rewrite:
         return PerturbedRecords.from_blocks(blocks)
 
     def rewrite_piece(self, batches: Iterable[pa.RecordBatch], offset: PieceOffset) -> Iterator[Rows]:
-        """Rewrite the batches of a piece, which must hold what it held when it was counted."""
+        """Rewrite the batches of a piece, whose content must be the same as when it was counted."""
         first_row, ranks = offset.first_row, offset.ranks_before
         for batch in batches:
             codes = self.sensitive.encode(batch)
@@ -133,13 +134,13 @@ class Rewrite:
             raise SourceError("the table changed while it was read: a value is more frequent than before.")
 
     def list_offsets(self, pieces: Sequence[PieceCounts]) -> Iterator[PieceOffset]:
-        """Where each piece stands; with how many records of each value are before it, where records have slots."""
+        """The position of each piece, with the number of earlier records of each value if records have slots."""
         return compute_offsets(
             pieces, [len(slots.counts) for slots in self._slots] if self.mechanism.uses_slots else []
         )
 
     def _count_codes(self, codes: Codes) -> Counts:
-        """How many records hold each value, by the columns that records are ranked by."""
+        """The number of records of each value, by the columns in which records are ranked."""
         ranked = zip(self.sensitive.list_rank_codes(codes), self._slots, strict=True)
         return np.concatenate(
             [np.bincount(column_codes, minlength=len(slots.counts)) for column_codes, slots in ranked]
@@ -150,7 +151,7 @@ class Rewrite:
         return self.draws.narrow_to_column(self.sensitive.name)
 
     def _find_slots(self, codes: Codes, ranks_before: Counts) -> Numbers:
-        """The slot of each record; a row for each column, where several are protected each for itself."""
+        """The slot of each record; one row for each column, if several are protected separately."""
         ends = np.cumsum([len(slots.counts) for slots in self._slots])
         ranks = np.split(ranks_before, ends[:-1])
         ranked = self.sensitive.list_rank_codes(codes)
@@ -171,12 +172,12 @@ class Rewrite:
 
     @cached_property
     def encoding(self) -> RecordEncoding:
-        """What a record of the release will show."""
+        """The record encoding of the release."""
         return self.mechanism.make_encoding(self.mechanism.make_design(self.plan))
 
     @cached_property
     def cell_name(self) -> str:
-        """The name of the column of cells, levels or buckets: one that no other column has, whatever the capitals."""
+        """The name of the column of sub-tables, levels or buckets; no other column has it, in any capitalisation."""
         used_names = {column.name.lower() for column in self.columns}
         name = self.encoding.name_cell_column(self.sensitive.name)
         while name.lower() in used_names:
@@ -185,10 +186,10 @@ class Rewrite:
 
     @cached_property
     def published_columns(self) -> tuple[PublishedColumn, ...]:
-        """The columns of the release: what is sensitive as it is shown, and the cells beside it."""
+        """The columns of the release: the published sensitive values, and the sub-tables beside them."""
         return self.encoding.make_columns(self.columns, self.sensitive, self.cell_name)
 
 
 def draw_order_keys(draws: Draws, first_row: int, rows: int) -> RandomBits:
-    """The words by which rows are published in rising order."""
+    """The random keys by which rows are sorted for publication."""
     return draws.get_stream("order").draw_bits(first_row, rows)

@@ -1,8 +1,8 @@
-"""The second pass: every piece is rewritten, all rows are shuffled, and written to Parquet files.
+"""The second pass: rewrites every piece, shuffles all rows, and writes them to Parquet files.
 
-Rows are published in the order of the keyed words they carry. They are scattered by the leading bits of that word, each
-part is sorted, and the parts are written one after the other; so the order is the same however many parts, pieces or
-threads there were.
+Rows are published in the order of their random keys. The leading bits of the key scatter them to parts, each part is
+sorted, and the parts are written one after the other. The order is therefore the same for any number of parts, pieces
+or threads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROW_GROUP_ROWS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class FileProgress:
-    """Of a file that is written: how many rows were written since the last news, and its digest when it is whole."""
+    """The progress of a file: the rows written since the last report, and the digest when the file is complete."""
 
     file: int
     rows: int
@@ -43,17 +43,17 @@ class FileProgress:
 
 @dataclass(frozen=True, slots=True)
 class WrittenTables:
-    """How many rows each file of records has, and the digests of what was written, by the names of the files."""
+    """The number of rows of each record file, and the digests of all written files by name."""
 
     rows: tuple[int, ...]
     digests: dict[str, str]
 
 
 def do_nothing() -> None:
-    """What is done where nothing is to be done."""
+    """Do nothing."""
 
 
-def write_records(  # noqa: PLR0913 - what is written, where, and what is done beside it
+def write_records(  # noqa: PLR0913 - the content, the place, and the concurrent work
     engine: Engine,
     survey: TableScan,
     rewrite: Rewrite,
@@ -62,10 +62,10 @@ def write_records(  # noqa: PLR0913 - what is written, where, and what is done b
     side_table: SideTable | None = None,
     on_read: Callable[[], None] = do_nothing,
 ) -> WrittenTables:
-    """Rewrite the table that was surveyed, and write all its rows in the published order into files of a folder.
+    """Rewrite the profiled table, and write all its rows in the published order into files of a folder.
 
-    What does not need the table any more is done beside that, as soon as it was read for the last time: rows alone do
-    not keep all cores busy. That is a table beside them, and whatever else the caller wants to be done then.
+    Work that no longer needs the table runs concurrently after the last read, because rows alone do not use all cores:
+    the side table, and `on_read`.
     """
     rows_done = list(accumulate(piece.rows for piece in survey.pieces))
     rows = rows_done[-1]
@@ -74,7 +74,7 @@ def write_records(  # noqa: PLR0913 - what is written, where, and what is done b
     names = list_record_files(rewrite.encoding.FILES[0], layout.files)
     paths = tuple(folder / name for name in names)
     paths[0].parent.mkdir(exist_ok=True)
-    # A worker whose attempt is not needed may begin a file while they are removed; it goes with what is around them.
+    # A superfluous worker may start a file during the removal; it is removed later with its folder.
     with (
         ThreadPoolExecutor(1) as side_pool,
         TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as attempts,
@@ -106,18 +106,19 @@ def write_records(  # noqa: PLR0913 - what is written, where, and what is done b
             if progress.digest is not None:
                 digests[names[progress.file]] = progress.digest
             engine.progress("writing", sum(sizes), rows)
-        for future in side_futures or [side_pool.submit(run_beside)]:  # an engine may not tell of its last piece
+        for future in side_futures or [side_pool.submit(run_beside)]:  # an engine may not report its last piece
             digests |= future.result()
         if sum(sizes) != rows:
             raise EngineError(
-                f"{sum(sizes):,} records were written of {rows:,}: the engine lost or repeated some; publish again."
+                f"{sum(sizes):,} records were written instead of {rows:,}: the engine lost or repeated some; "
+                "publish again."
             )
         return WrittenTables(tuple(sizes), digests)
 
 
 @dataclass(frozen=True)
 class _PieceRewriter:
-    """From a piece to what is published of it, by file."""
+    """Rewrites a piece into bundles of published rows, by file."""
 
     preparation: Preparation
     rewrite: Rewrite
@@ -132,12 +133,12 @@ class _PieceRewriter:
 
 @dataclass(frozen=True)
 class _ReleaseFileWriter:
-    """From the bundles of a file to the file, with news of it."""
+    """Writes a file from its bundles, and reports progress."""
 
     columns: tuple[PublishedColumn, ...]
     paths: tuple[Path, ...]
     attempts_folder: Path
-    """Where files are in the making: an engine may try one twice, even at the same time; the bytes are the same."""
+    """The folder of unfinished files: an engine may write one twice, even at the same time, with the same bytes."""
     layout: Layout
     means: Resources
 
@@ -154,7 +155,7 @@ class _ReleaseFileWriter:
             groups = _encode_row_groups(pool, threads, encoder, self.columns, _regroup_rows(parts, ROW_GROUP_ROWS))
             with attempt.open("wb") as sink:
                 writer = FileWriter(sink, encoder.schema)
-                for group in read_ahead(groups):  # made while others are written
+                for group in read_ahead(groups):  # encoded while others are written
                     writer.add(group)
                     yield FileProgress(file, group.rows)
                 digest = writer.finish()
@@ -163,9 +164,9 @@ class _ReleaseFileWriter:
 
 
 def write_side_table(engine: Engine, side_table: SideTable, folder: Path) -> dict[str, str]:
-    """Write the rows of a side table in their order, here: whoever made them elsewhere would have to send them.
+    """Write the rows of a side table in order on this machine, because workers would have to send them.
 
-    Quietly, because the records are what takes the time. Returns the digest of the file, by its name.
+    Reports no progress, because the records take most of the time. Returns the digest of the file, by its name.
     """
     threads, encoder = engine.allot_resources(1).threads, Encoder(side_table.columns)
     with ThreadPoolExecutor(threads) as pool, (folder / side_table.file).open("wb") as sink:
@@ -177,14 +178,14 @@ def write_side_table(engine: Engine, side_table: SideTable, folder: Path) -> dic
 
 
 def encode_row_group(encoder: Encoder, columns: Sequence[PublishedColumn], rows: Rows) -> EncodedRows:
-    """Turn rewritten rows into a group of the file."""
+    """Encode rewritten rows as a row group of the file."""
     return encoder([column.to_file_values(rows[column.source]) for column in columns])
 
 
 def _encode_row_groups(
     pool: ThreadPoolExecutor, ahead: int, encoder: Encoder, columns: Sequence[PublishedColumn], groups: Iterable[Rows]
 ) -> Iterator[EncodedRows]:
-    """Groups of the file in order. Columns are encoded one by one, so that a single group keeps all threads busy."""
+    """Row groups of the file in order; columns are encoded separately, so that one group keeps all threads busy."""
 
     def encode_chunk(rows: Rows, number: int) -> Chunk:
         column = columns[number]
@@ -205,7 +206,7 @@ def _await_chunks(rows: int, chunks: Iterable[Future[Chunk]]) -> EncodedRows:
 
 
 def _regroup_rows(pieces: Iterable[Rows], size: int) -> Iterator[Rows]:
-    """Cut a sequence of rows anew into groups of `size` rows, so that row groups do not depend on parts."""
+    """Cut a sequence of rows into new groups of `size` rows, so that row groups do not depend on parts."""
     waiting: list[Rows] = []
     count = 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""What publishing groups in the place of values would gain: the error of a group's count, from either release."""
+"""Compares two releases, one of values and one of groups of values, by the error of a group's count."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from sfumato.errors import InfeasibleError, MissingCapabilityError, SpecError
 from sfumato.mechanisms.capabilities import ErrorPrediction
 
 PEOPLE_SHARE = 0.1
-"""It is asked among this part of the people: counts of everybody are exact where records are dealt into buckets."""
+"""The part of the people to compare by; counts of all people are exact under bucketization."""
 SAME_FACTOR = 1.05
-"""A factor below this is no difference."""
+"""A factor below this counts as no difference."""
 
 
 @dataclass(frozen=True)
 class GroupingGain:
-    """What it would be to publish the groups of a level. Secret: it may follow counts."""
+    """The effect of publishing the groups of a level. Secret: it may depend on counts."""
 
     level: str
     group_count: int
-    """How many there are."""
+    """The number of groups."""
     mechanism: str | None = None
-    """What would publish them; None where nothing can."""
+    """The mechanism that would publish the groups; None if none can."""
     factor: float | None = None
-    """How many times smaller the standard error of a group's count would be, typically: the median of all groups."""
+    """The typical factor (median over groups) by which the standard error of a group's count would be smaller."""
     reason: str | None = None
-    """Why that is not told, where it is not."""
+    """The reason for a missing factor."""
 
     def describe(self, column: str) -> str:
-        """All of it, on one line."""
-        result_text = f"{'not told' if self.mechanism else 'not possible'}, because {self.reason}"
+        """The effect, on one line."""
+        result_text = f"{'unknown' if self.mechanism else 'not possible'}, because {self.reason}"
         if self.factor is not None:
             ratio = max(self.factor, 1 / self.factor)
             size = (
@@ -50,16 +50,16 @@ class GroupingGain:
         return f"by {self.level}, in {format_value_count(range(self.group_count), 'group')} ({option}): {result_text}"
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The JSON form."""
         level_entry = {"level": self.level, "groups": self.group_count, "mechanism": self.mechanism}
         return {**level_entry, "error_factor": self.factor, "reason": self.reason}
 
 
 def compute_gains(chosen: ChosenMechanism, choose_plan: Callable[..., ChosenMechanism]) -> tuple[GroupingGain, ...]:
-    """What each level above the values would gain; `planned` chooses a plan for the counts of its groups.
+    """The effect of each level above the values; `choose_plan` chooses a plan for the counts of its groups.
 
-    What was asked of mechanisms for the values may not fit the groups: `planned` can be told another mechanism, and
-    other options.
+    Options of mechanisms for the values may not fit the groups, so `choose_plan` may be called with another mechanism
+    and other options.
     """
     hierarchy = chosen.histogram.hierarchy
     if hierarchy is None:
@@ -70,7 +70,7 @@ def compute_gains(chosen: ChosenMechanism, choose_plan: Callable[..., ChosenMech
 def _compute_gain(
     chosen: ChosenMechanism, hierarchy: Hierarchy, number: int, choose_plan: Callable[..., ChosenMechanism]
 ) -> GroupingGain:
-    """Add up the values of each group, and compare with a release of the groups alone."""
+    """Add up the values of each group, and compare with a release of the groups."""
     group_histogram = chosen.histogram.group_by_level(number)
     level, size = hierarchy.levels[number], group_histogram.domain_size
     group_choice, reason = None, ""

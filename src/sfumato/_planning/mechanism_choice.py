@@ -1,4 +1,4 @@
-"""Choosing a plan: with the mechanism that was named, or the best that gives the guarantee, whatever the counts are."""
+"""Chooses a plan, with the named mechanism or with the best one that gives the guarantee, whatever the counts."""
 
 from __future__ import annotations
 
@@ -36,17 +36,19 @@ def choose(  # noqa: PLR0913 - a request has this many parts
 ) -> ChosenMechanism:
     """Plan with the named mechanism, or with the best one that gives the guarantee.
 
-    Which one is the best follows the size of the domain, the request and the options, and no count of the table but
-    what a request for shares lets through.
-    With `rivals`, every other mechanism that meets the request is planned too, under the guarantee that it gives.
-    Draws are those of a new key unless others are given, as for a release that shall be repeated.
+    The best mechanism depends on the domain size, the request and the options. It depends on the counts only as far as
+    a request for shares allows.
+
+    With `rivals`, every other mechanism that meets the request is planned too, under its own guarantee. Without
+    `draws`, a new key is used; give draws to repeat a release.
     """
     histogram = histogram if isinstance(histogram, Histogram) else Histogram.of([*histogram], [*histogram.values()])
     draws = draws or Draws.from_fresh_key()
     guarantee_kind = _check_choice(mechanism, guarantee, options)
     request = spec.resolve(histogram)
     capable_mechanisms = [candidate for candidate in REGISTRY.values() if candidate.adapt_request(request) is not None]
-    if request.rows > 1:  # the odds of rows multiply, and a bound that holds for some statements alone is lost by that
+    # The odds of a person's rows multiply, so a bound that holds only for some statements would be lost.
+    if request.rows > 1:
         if (
             mechanism != AUTO
             and REGISTRY[mechanism] in capable_mechanisms
@@ -56,14 +58,14 @@ def choose(  # noqa: PLR0913 - a request has this many parts
         capable_mechanisms = [candidate for candidate in capable_mechanisms if candidate.covers_predicates]
     if mechanism != AUTO and REGISTRY[mechanism] not in capable_mechanisms:
         raise SpecError(
-            f"the mechanism {mechanism!r} needs {REGISTRY[mechanism].request.REQUIREMENT_TEXT}, and another kind of "
-            "request was made."
+            f"the mechanism {mechanism!r} needs {REGISTRY[mechanism].request.REQUIREMENT_TEXT}, and the request is "
+            "of another kind."
         )
     if stray := next((name for name in options if REGISTRY[name] not in capable_mechanisms), None):
-        raise SpecError(f"options of {stray!r} were given, which does not meet this kind of request; leave them out.")
+        raise SpecError(f"options of {stray!r} were given, which does not support this kind of request; remove them.")
     if mechanism == AUTO and (plugin_name := next((name for name in options if name in REGISTRY.added_names), None)):
         raise SpecError(
-            f"options of {plugin_name!r} were given, which is taken only by its name; name it as the mechanism."
+            f"options of {plugin_name!r} were given, which is never chosen automatically; name it as the mechanism."
         )
     eligible_mechanisms = [
         candidate
@@ -97,14 +99,14 @@ def choose(  # noqa: PLR0913 - a request has this many parts
         others += _make_plans(other_mechanisms, histogram, request, draws, options)[0]
     reason = _explain_choice(best.mechanism.name, errors, histogram.domain_size) if mechanism == AUTO else ""
     if reason and implied_mechanisms:
-        reason = f"{best.mechanism.name} is taken, because its options ask for it."
+        reason = f"{best.mechanism.name} is chosen, because its options were given."
     return replace(best, reason=reason, alternatives=tuple(others))
 
 
 def add_shared_options(options: OptionValues, mechanisms: Sequence[AnyMechanism]) -> OptionValues:
-    """The options that were given, and the same for every other of these mechanisms that has a flag of theirs.
+    """The given options, and the same options for the other mechanisms that share their flags.
 
-    What is asked of one is asked of all that may be taken in its place, as by a flag that several of them have.
+    A flag that several mechanisms share applies to every mechanism that may be chosen.
     """
     flag_values = {
         flag.name: getattr(options[mechanism.name], field)
@@ -123,7 +125,7 @@ def add_shared_options(options: OptionValues, mechanisms: Sequence[AnyMechanism]
 
 
 def _check_choice(mechanism: str, guarantee: str | None, options: OptionValues) -> Guarantee | None:
-    """The guarantee that was asked for, if mechanism, guarantee and options are known and go together."""
+    """The requested guarantee, if mechanism, guarantee and options are known and compatible."""
     if guarantee is not None and guarantee not in SELECTABLE_GUARANTEES:
         raise SpecError(f"the guarantee {guarantee!r} is unknown; ask for {' or '.join(SELECTABLE_GUARANTEES)}.")
     guarantee_kind = None if guarantee is None else Guarantee(guarantee)
@@ -139,19 +141,19 @@ def _check_choice(mechanism: str, guarantee: str | None, options: OptionValues) 
     own_guarantee = REGISTRY[mechanism].guarantee
     if guarantee_kind is not None and not own_guarantee.covers(guarantee_kind):
         raise SpecError(
-            f"the mechanism {mechanism!r} gives {own_guarantee} only, and {guarantee} was asked for; choose another "
-            "mechanism, or leave `guarantee=` out."
+            f"the mechanism {mechanism!r} gives only {own_guarantee}, and {guarantee} was requested; choose "
+            "another mechanism, or remove `guarantee=`."
         )
     if options and mechanism not in options:
         stray = next(iter(options))
-        raise SpecError(f"options of {stray!r} were given, and the mechanism is {mechanism!r}; leave one of them out.")
+        raise SpecError(f"options of {stray!r} were given, and the mechanism is {mechanism!r}; remove one of them.")
     return guarantee_kind
 
 
 def _is_eligible(mechanism: AnyMechanism, guarantee: Guarantee | None) -> bool:
-    """Whether `auto` may take a mechanism for a guarantee; what plug-ins bring must be asked for by name.
+    """Whether `auto` may choose a mechanism for a guarantee; plug-ins must be named.
 
-    Without a word about it, everything but the marginal prior is meant: that one must be asked for.
+    The marginal prior must be requested explicitly.
     """
     if mechanism.name in REGISTRY.added_names:
         return False
@@ -167,7 +169,7 @@ def _make_plans(
     draws: Draws,
     options: OptionValues,
 ) -> tuple[list[ChosenMechanism], InfeasibleError | None]:
-    """The plans that exist, and why the first that does not exist does not."""
+    """The feasible plans, and the reason why the first infeasible one failed."""
     plans: list[ChosenMechanism] = []
     refusal: InfeasibleError | None = None
     for mechanism in mechanisms:
@@ -182,21 +184,21 @@ def _make_plans(
 
 
 def _rank(error: float | None) -> float:
-    """By what the best plan is the least; of equal ones the first of the registry is taken, which is the simplest.
+    """The sort key of a plan: the smallest is best, and equal plans keep the order of the registry, simplest first.
 
-    A mechanism that does not meet the request for equally frequent values, and does for this table, lives on the
-    differences between frequencies, and must have been asked for by its guarantee: it goes first.
+    A mechanism that meets the request for this table, but not for equally frequent values, exploits differences between
+    frequencies. Its guarantee must have been requested, so it comes first.
     """
     return -1.0 if error is None else float(f"{error:.8e}")
 
 
 def _explain_choice(name: str, errors: Mapping[str, float | None], size: int) -> str:
-    """Why a mechanism was chosen, in one line, from its error and those of all that were compared."""
+    """The reason for a choice, in one line, from the errors of all mechanisms compared."""
     if not errors:
-        return f"{name} is the mechanism that meets this request."
+        return f"{name} is the only mechanism that meets this request."
     least = errors[name]
     if least is None:
-        return f"{name} is taken wherever it meets the request, as it does here because frequencies differ."
+        return f"{name} is chosen wherever it meets the request, as it does here because frequencies differ."
     if not math.isfinite(least) or not least:
         return f"{name} is the simplest mechanism that meets this request."
     factors = {rival: (error or math.inf) / least for rival, error in errors.items() if rival != name}

@@ -1,7 +1,7 @@
 """The private plan file: the key of a release, so that publishing the same table again repeats it.
 
-Two independent releases of one table compose: an attacker who sees both multiplies the amplification. A holder who may
-have to publish again keeps this file, readable by nobody else, and destroys it when it is no longer needed.
+Two independent releases of one table compose: an attacker who sees both multiplies the amplification. A data steward
+who may have to publish again keeps this file unreadable for others, and destroys it when it is no longer needed.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from sfumato.mechanisms import REGISTRY, UNNAMED_OPTIONS
 
 FORMAT = 3
 OTHERS_RIGHTS = 0o077
-"""The rights of everybody but the owner: a plan file gives them none."""
+"""The permission bits of everybody except the owner: a plan file sets none of them."""
 
 
 @dataclass(frozen=True)
 class RequestRecord:
-    """A request: what was asked, and the options of every mechanism that could be taken, by name with their values."""
+    """A request, with the options of every mechanism that could be chosen, by name with their values."""
 
     request: JsonView
     options: Mapping[str, OptionValues] = field(default_factory=dict)
 
     def bind(self, draws: Draws, fingerprint: str) -> Draws:
-        """Binds a key to a table and to what is asked of it, so that nothing else ever shares a draw with them."""
+        """Binds a key to a table and to a request, so that no other table or request ever shares its draws."""
         return draws.bind_to_table(compute_json_digest({"table": fingerprint, "request": dict(self.request)}))
 
     def is_same(self, other: RequestRecord) -> bool:
-        """Whether another request is this one; a mechanism that only one of them knows has had no say."""
+        """Whether two requests are the same; mechanisms known to only one of them are ignored."""
         return not self.list_differences(other)
 
     def list_differences(self, other: RequestRecord) -> list[str]:
-        """What another request says otherwise, by the names that it is given by."""
+        """The differences from another request, by the names of its arguments."""
         differences = []
         for name in dict.fromkeys((*self.request, *other.request)):
-            if name == "schema":  # of which a digest is remembered
+            if name == "schema":  # only a digest of the schema is stored
                 if self.request.get(name) != other.request.get(name):
                     differences.append(
                         "what its columns are for or how they are read (such as `drop=`, `ranges=`, `domains=`)"
@@ -61,11 +61,11 @@ class RequestRecord:
             one, two = self.options[name], other.options[name]
             for key in dict.fromkeys((*one, *two)):
                 differences += _describe_difference(key, one.get(key), two.get(key))
-        return list(dict.fromkeys(differences))  # what several mechanisms share is said once
+        return list(dict.fromkeys(differences))  # a difference that several mechanisms share is listed once
 
 
 def _describe_difference(name: str, then: object, now: object) -> list[str]:
-    """How an argument was given then and is given now, where that differs and is short enough to be said."""
+    """The old and the new value of an argument, if they differ and are short."""
     if then == now:
         return []
     if isinstance(then, Mapping) or isinstance(now, Mapping):
@@ -76,32 +76,32 @@ def _describe_difference(name: str, then: object, now: object) -> list[str]:
 
 @dataclass(frozen=True)
 class PlanFile:
-    """A key, and what it was used for."""
+    """A key, and the release that it was used for."""
 
     draws: Draws
     fingerprint: str
     request_record: RequestRecord
     mechanism: str
-    """The mechanism that was chosen, so that a later version chooses no other one for the same key."""
+    """The chosen mechanism, so that a later version does not choose another one for the same key."""
     plan_digest: str | None = None
     """The digest of the plan; files of the first versions have none."""
     software: str = field(default_factory=lambda: version("sfumato"))
     draws_version: int = VERSION
     person_settings: tuple[str, PersonRows] | None = None
-    """The column that tells persons apart, and how many rows each may have."""
+    """The person column, and the number of rows that each person may have."""
 
     @property
     def table_draws(self) -> Draws:
-        """The draws of the release. Older versions drew with the key itself, bound to no table."""
+        """The draws of the release. Older versions drew with the key itself, not bound to a table."""
         return (
             self.draws if self.draws_version < BOUND_SINCE else self.request_record.bind(self.draws, self.fingerprint)
         )
 
     def to_json(self) -> Json:
-        """What the file holds."""
+        """The content of the file."""
         return {
             "sfumato_plan": FORMAT,
-            "warning": "private: whoever has this file can undo the protection of the release",
+            "warning": "private: anyone who has this file can undo the protection of the release",
             "key": self.draws.key.hex(),
             "is_test": self.draws.is_test,
             "fingerprint": self.fingerprint,
@@ -117,13 +117,13 @@ class PlanFile:
 
     @classmethod
     def read(cls, path: Path) -> PlanFile:
-        """Read a plan file, if nobody but its owner can."""
+        """Read a plan file, if only its owner can read it."""
         try:
             with path.open(encoding="utf-8") as file:
                 mode = os.fstat(file.fileno()).st_mode
                 entries = json.load(file)
             if entries["sfumato_plan"] > FORMAT:
-                raise ReleaseFormatError(f"the plan file {str(path)!r} is of a newer format: update sfumato.")
+                raise ReleaseFormatError(f"the plan file {str(path)!r} has a newer format: update sfumato.")
             plan_file = cls(
                 Draws(bytes.fromhex(entries["key"]), bool(entries["is_test"])),
                 str(entries["fingerprint"]),
@@ -136,7 +136,7 @@ class PlanFile:
             )
             if mode & OTHERS_RIGHTS:
                 raise ReleaseFormatError(
-                    f"the plan file {str(path)!r} is open to others than its owner, and whoever reads it can undo the "
+                    f"other users can read the plan file {str(path)!r}, and anyone who reads it can undo the "
                     f"protection of its release; make it private with `chmod 600 {shlex.quote(str(path))}`."
                 )
             return plan_file
@@ -159,33 +159,33 @@ class PlanFile:
             )
         if fingerprint != self.fingerprint:
             raise ReleaseFormatError(
-                "the plan file belongs to another table (or the table has changed); a key is used for one table only, "
-                "so name another plan file, or the table as it was, to repeat its release."
+                "the plan file belongs to another table (or the table has changed), and a key is used for one "
+                "table only; name another plan file, or the original table to repeat its release."
             )
         if differences := self.request_record.list_differences(request_record):
             raise ReleaseFormatError(
-                f"the plan file belongs to another request on this table: {'; '.join(differences)}. Ask for the same "
-                "as then to repeat its release; with another plan file this would be a second release, and two tell "
-                "more than one."
+                f"the plan file belongs to another request on this table: {'; '.join(differences)}. Make the same "
+                "request to repeat its release. With another plan file this would be a second release, and two "
+                "releases reveal more than one."
             )
         if self.mechanism not in REGISTRY:
             raise ReleaseFormatError(
-                f"the plan file was made by sfumato {self.software} with the mechanism {self.mechanism!r}, which this "
-                "version does not have; repeat its release with that version."
+                f"the plan file was made by sfumato {self.software} with the mechanism {self.mechanism!r}, which "
+                "this version does not have; repeat its release with that version."
             )
         if self.draws_version != VERSION:
             raise self._make_mismatch_error()
 
     def check_plan(self, plan_digest: str) -> None:
-        """Refuse to go on with a plan that is not the one of the file."""
+        """Refuse a plan that differs from the plan of the file."""
         if plan_digest != self.plan_digest:
             raise self._make_mismatch_error()
 
     def _make_mismatch_error(self) -> ReleaseFormatError:
         return ReleaseFormatError(
-            f"the release of this plan file would come out differently, because it was made by sfumato {self.software} "
-            "or with other versions of what that needs; repeat it with those, because two different releases of one "
-            "table tell more than one."
+            "the release of this plan file would come out differently, because it was made by sfumato "
+            f"{self.software} or with other versions of its libraries; repeat it with those versions, because two "
+            "different releases of one table reveal more than one."
         )
 
 
@@ -194,17 +194,17 @@ class PlanFile:
 
 @dataclass
 class Claim:
-    """The right to use a plan file while a release is made: the plan to repeat, or an empty file that is ours alone."""
+    """The right to use a plan file during a publication: the plan to repeat, or an empty file locked by this run."""
 
     path: Path | None = None
     repeated_plan: PlanFile | None = None
     descriptor: int | None = None
-    """Of the empty file."""
+    """The descriptor of the empty file."""
     is_published: Callable[[], bool] = lambda: False
-    """Whether there is a release to which the file has the key; then it stays, whatever happens."""
+    """Whether a release exists for the file's key; if so, the file is never removed."""
 
     def write(self, plan: PlanFile, is_published: Callable[[], bool]) -> None:
-        """Keep the key before its release appears, if the file is new; so that no release is out whose key is lost."""
+        """Save the key before its release appears, so that no published release loses its key."""
         if self.path is None or self.descriptor is None:
             return
         self.is_published = is_published
@@ -214,7 +214,7 @@ class Claim:
                 file.write("\n")
                 file.flush()
                 os.fsync(self.descriptor)
-            folder = os.open(self.path.parent, os.O_RDONLY)  # and the name of a new file, which is in its directory
+            folder = os.open(self.path.parent, os.O_RDONLY)  # sync the folder too, for the name of a new file
             try:
                 os.fsync(folder)
             finally:
@@ -225,7 +225,7 @@ class Claim:
             ) from error
 
     def give_up(self) -> None:
-        """Remove a file that is ours and was made for nothing; through a link it is emptied."""
+        """Remove the file that this run created, if it is unused; a file behind a link is emptied."""
         if self.path is None or self.descriptor is None or self.is_published():
             return
         os.ftruncate(self.descriptor, 0)
@@ -236,11 +236,11 @@ class Claim:
 
 @contextmanager
 def claim_plan_file(path: Path | None) -> Iterator[Claim]:
-    """Take a plan file before anything is drawn: of several runs with one new file, one goes on.
+    """Claim a plan file before anything is drawn: of several runs with the same new file, one continues.
 
-    A new file is created empty for its owner's eyes only, and locked until the release is out. If there is none in the
-    end, nor is there a file. A run that is killed leaves it empty, and the next one takes it over; a file that holds
-    anything is never written to.
+    A new file is created empty, readable only by its owner, and locked until the release is written. If the publication
+    fails, the file is removed. A killed run leaves it empty, and the next run takes it over. A file with content is
+    never overwritten.
     """
     if path is None:
         yield Claim()
@@ -258,7 +258,7 @@ def claim_plan_file(path: Path | None) -> Iterator[Claim]:
 
 
 def _lock_plan_file(path: Path) -> tuple[int, bool]:
-    """A descriptor of the plan file, made if there is none, and whether it is blank: then its lock is ours alone."""
+    """A descriptor of the plan file, created if necessary, and whether it is blank; if so, this run holds its lock."""
     while True:
         try:
             with suppress(FileExistsError):
@@ -267,8 +267,10 @@ def _lock_plan_file(path: Path) -> tuple[int, bool]:
             descriptor = os.open(path, (os.O_RDWR if is_blank else os.O_RDONLY) | os.O_NONBLOCK)
         except FileNotFoundError as error:
             if path.is_symlink() or not path.parent.is_dir():
-                raise TargetError(f"the plan file {str(path)!r} cannot be made: its name leads nowhere.") from error
-            continue  # whoever had it has just removed it
+                raise TargetError(
+                    f"the plan file {str(path)!r} cannot be created: its link points to a path that does not exist."
+                ) from error
+            continue  # another run has just removed it
         except OSError as error:
             raise TargetError(f"the plan file {str(path)!r} cannot be opened: {explain_os_error(error)}.") from error
         try:
@@ -281,20 +283,22 @@ def _lock_plan_file(path: Path) -> tuple[int, bool]:
         except OSError as error:
             os.close(descriptor)
             if isinstance(error, BlockingIOError):
-                problem = "is being written by another run; publish again when that has ended, to repeat its release."
+                problem = (
+                    "is being written by another run; publish again when that run has ended, to repeat its release."
+                )
             else:
                 problem = f"cannot be locked: {explain_os_error(error)}."
             raise TargetError(f"the plan file {str(path)!r} {problem}") from error
-        os.close(descriptor)  # whoever had it has written or removed it before the lock was ours
+        os.close(descriptor)  # another run wrote or removed it before this run had the lock
 
 
 def _is_blank(status: os.stat_result) -> bool:
-    """Whether a file is one that a run has made and not yet written."""
+    """Whether a file was created by a run and not yet written."""
     return stat.S_ISREG(status.st_mode) and not status.st_mode & OTHERS_RIGHTS and status.st_size == 0
 
 
 def _read_person_settings(entries: JsonView | None) -> tuple[str, PersonRows] | None:
-    """The persons of a plan file; older ones have none."""
+    """The person settings of a plan file; older files have none."""
     return None if entries is None else (str(entries["column"]), PersonRows.from_json(entries))
 
 
@@ -302,9 +306,9 @@ def _read_person_settings(entries: JsonView | None) -> tuple[str, PersonRows] | 
 
 
 def _read_request_record(entries: JsonView) -> RequestRecord:
-    """The request of a plan file; an option that it does not name has the value that was the default then."""
+    """The request of a plan file; an option that it does not name has the default of that time."""
     request = dict(entries["request"])
-    if entries["sfumato_plan"] < FORMAT:  # read for its key and its persons only: its release is never repeated
+    if entries["sfumato_plan"] < FORMAT:  # read only for its key and its persons: its release is never repeated
         return RequestRecord({name: value for name, value in request.items() if name != "options"})
     options = entries["options"]
     return RequestRecord(
@@ -313,6 +317,6 @@ def _read_request_record(entries: JsonView) -> RequestRecord:
 
 
 def find_usual_guarantee(mechanism: str) -> str:
-    """The guarantee that is meant where none is asked for."""
+    """The guarantee of a mechanism if none is requested."""
     entry = REGISTRY.get(mechanism)
     return Guarantee.ANY_PRIOR if entry is None or entry.guarantee is Guarantee.SINGLE_VALUES else entry.guarantee

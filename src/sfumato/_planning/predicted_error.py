@@ -1,4 +1,4 @@
-"""A plan with the mechanism that made it, and the error of its answers, predicted before anything is published."""
+"""A plan with its mechanism, and the predicted errors of its answers before anything is published."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ from sfumato.errors import InfeasibleError
 from sfumato.mechanisms.error_at_count import ErrorAtCount, predict_error
 from sfumato.mechanisms.mechanism import AnyMechanism
 
-# Questions that people ask, and how far off the answers of a plan will be, told before anything is published.
+# Example questions, with the predicted errors of their answers.
 
 FREQUENCIES = {
     "0.1": (0.03, math.inf, "3% or more"),
     "0.01": (0.003, 0.03, "0.3% to 3%"),
     "0.001": (0.0003, 0.003, "0.03% to 0.3%"),
 }
-"""It is asked how many have a value of about these shares: from the least on, below the largest, and both in words."""
+"""The approximate shares of the values in the example questions: the limits of each, and both in words."""
 
 AMONG_SHARES = {"1": "", "0.1": " among a tenth of the people"}
-"""Of whom it is asked: of everybody, or of a part that has nothing to do with the value."""
+"""The groups of people in the example questions: all, or a part that is independent of the value."""
 
 
 @dataclass(frozen=True)
 class QuestionPrediction:
-    """How many have a value, and how far off the answer typically is. Secret: it names a value and its count."""
+    """An example question, "how many have this value", with its typical error. Secret: it holds a count."""
 
     share: str
-    """About which share of the people have the value."""
+    """The approximate share of the people with the value."""
     among_share: str
-    """The part of the people that is asked about."""
+    """The part of the people in question."""
     counted_text: str
-    """What is counted, in words: the value with its share, and of whom it is asked."""
+    """The counted people, in words: the value with its share, and the part of the people."""
     value: Value = None
     count: float | None = None
-    """The true answer; None where no value has about that share."""
+    """The true answer; None if no value has about that share."""
     relative_error: float | None = None
-    """The standard error of the answer by the true one: two answers in three are nearer to the truth than this."""
+    """The standard error divided by the true answer; two of three answers are closer to the truth than this."""
     reason: str | None = None
-    """Why there is no error, where there is none."""
+    """The reason for a missing error."""
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The JSON form."""
         question = {
             "question": f"how many have {self.counted_text}",
             "share": self.share,
@@ -67,17 +67,18 @@ class QuestionPrediction:
 def predict_questions(
     histogram: Histogram, variances: Callable[[Floats, Floats], Floats], name: str
 ) -> tuple[QuestionPrediction, ...]:
-    """A question for each frequency, about everybody and about some, with the errors of the mechanism of this name.
+    """Predicts the errors of example questions: one for each frequency, about all people and about a part of them.
 
-    Each is about the value whose share is nearest, by its ratio; the first of equals. `variances` has the variance of
-    the count of each value, if it is held by so many of so many rows.
+    Each question is about the value whose share is nearest by ratio, the first among equals. `variances` maps numbers
+    of rows and counts of values to the variances of the estimated counts.
     """
     value_counts = np.array(histogram.counts, dtype=np.float64)
     shares = value_counts / histogram.total
     predictions = []
     for among_share, among_text in AMONG_SHARES.items():
         counts = float(among_share) * value_counts
-        with np.errstate(invalid="ignore"):  # what cannot be told apart has an infinite variance, also where it is none
+        # Indistinguishable values have an infinite variance, also where the count is zero.
+        with np.errstate(invalid="ignore"):
             errors = np.sqrt(np.maximum(variances(np.full(len(value_counts), counts.sum()), counts), 0.0))
         for share, (least, most, frequency) in FREQUENCIES.items():
             near = np.flatnonzero((shares >= least) & (shares < most))
@@ -109,46 +110,46 @@ def predict_questions(
 
 SELECTIVITIES = ("0.001", "0.005", "0.01")
 CURVE_COUNTS = (100, 1_000, 10_000, 100_000)
-"""The counts of which the error is always told."""
+"""The counts whose errors are always reported."""
 EVEN_RECORDS = 1000
-"""Of each value, in the table in which mechanisms are compared by the error of a value that hardly anybody has."""
+"""The records of each value in the table by which mechanisms are compared for rare values."""
 
 
 @dataclass(frozen=True)
 class ChosenMechanism:
-    """A plan, with the mechanism that made it and the histogram it was made from. Secret."""
+    """A plan, with its mechanism and the histogram it was made from. Secret."""
 
     mechanism: AnyMechanism
     plan: object
     histogram: Histogram
     reason: str = ""
-    """Why this mechanism was chosen, in one line; empty if it was asked for."""
+    """The reason for choosing this mechanism, in one line; empty if it was named."""
     alternatives: tuple[ChosenMechanism, ...] = field(default=(), repr=False)
-    """The other plans that meet the request, each under the guarantee it gives."""
+    """The other plans that meet the request, each under its own guarantee."""
 
     @cached_property
     def design(self) -> Any:
-        """What would be published of the plan."""
+        """The published part of the plan."""
         return self.mechanism.make_design(self.plan)
 
     @property
     def remarks(self) -> list[Notice]:
-        """What the mechanism remarks on this plan."""
+        """The mechanism's notices about this plan."""
         explanation = self.mechanism.explanation
         return explanation.list_remarks(self.plan) if explanation else []
 
     @cached_property
     def digest(self) -> str:
-        """The digest of all that decides the rows besides the key and the table; the same for the same plan."""
+        """A digest of everything that decides the rows, except the key and the table; the same for the same plan."""
         return compute_json_digest(
             {"design": self.design.to_json(), "decided": self.mechanism.plan_rules.fingerprint(self.plan)}
         )
 
     @cached_property
     def predicted_errors(self) -> Mapping[str, float | None]:
-        """The expected relative error of a count, by the share of the table's records that the count finds.
+        """The expected relative error of a count, by the share of the table's records that it finds.
 
-        It is averaged over the records that can be found; an error is about normal, so the mean of |error| is
+        It is averaged over the records that can be found. Errors are approximately normal, so the mean of |error| is
         sqrt(2/pi) standard errors.
         """
         standard_errors = {
@@ -160,13 +161,13 @@ class ChosenMechanism:
 
     @cached_property
     def question_predictions(self) -> tuple[QuestionPrediction, ...]:
-        """What people ask, each with the error of its answer."""
+        """The example questions, each with the error of its answer."""
         return predict_questions(
             self.histogram, partial(predict_variances, self.mechanism, self.plan), self.mechanism.name
         )
 
     def predict_error_curve(self, counts: Sequence[float] = CURVE_COUNTS) -> tuple[ErrorAtCount, ...]:
-        """How far off counts of these sizes are, for a value chosen evenly and by records."""
+        """The errors of counts of these sizes, averaged evenly over values and over records."""
         return tuple(self._predict_error_at(count) for count in counts)
 
     def _predict_error_at(self, count: float) -> ErrorAtCount:
@@ -174,7 +175,7 @@ class ChosenMechanism:
         return predict_error(value_counts, partial(predict_variances, self.mechanism, self.plan), count)
 
     def to_json(self) -> Json:
-        """The plan for its holder: it contains the counts."""
+        """The plan in JSON for the data steward: it contains the counts."""
         histogram, explanation = self.histogram, self.mechanism.explanation
         return {
             "mechanism": self.mechanism.name,
@@ -198,7 +199,7 @@ class ChosenMechanism:
 
 
 def predict_variances(mechanism: AnyMechanism, plan: object, rows: Floats, counts: Floats) -> Floats:
-    """The variances that a mechanism predicts; not a number where it predicts none."""
+    """The variances that a mechanism predicts; NaN where it predicts none."""
     if mechanism.error_prediction is None:
         return np.full(len(counts), np.nan)
     return mechanism.error_prediction.predict_variances(plan, rows, counts)
@@ -207,10 +208,10 @@ def predict_variances(mechanism: AnyMechanism, plan: object, rows: Floats, count
 def compute_even_error(
     mechanism: AnyMechanism, request: PrivacySpec | None, options: object, draws: Draws, histogram: Histogram
 ) -> float | None:
-    """The error of the count of a rare value, averaged evenly over the values, where others are equally frequent.
+    """The error of a rare value's count, averaged evenly over the values, where others are equally frequent.
 
-    Which mechanism is taken is published, so it must not follow the counts: one person's value could decide it. None
-    where the request cannot be met for such a table; infinite where nothing is known of the error.
+    The choice of a mechanism is published, so it must not depend on the counts: one person's value could decide it.
+    None if the request cannot be met for such a table; infinite if no error is predicted.
     """
     size = histogram.domain_size
     even_histogram = replace(histogram, counts=(EVEN_RECORDS,) * size)

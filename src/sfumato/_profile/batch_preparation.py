@@ -1,4 +1,4 @@
-"""What happens to a batch of the table before anything is counted."""
+"""Prepares each batch of the table before anything is counted."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sfumato.errors import SchemaError
 
 @dataclass(frozen=True)
 class Preparation:
-    """What happens to a batch before anything is counted.
+    """Prepares a batch before anything is counted.
 
-    Values are put into ranges, into groups or into the type of their domain, not-a-number becomes missing, and records
-    without a sensitive value may be left out.
+    Replaces values by their ranges, by their groups or by the type of their domain. Not-a-number becomes missing.
+    Records without a sensitive value may be dropped.
     """
 
     schema: Schema
@@ -29,14 +29,14 @@ class Preparation:
     domains: Mapping[str, pa.Array] = field(default_factory=dict)
     """The values of columns whose type does not come from the table."""
     groups: Mapping[str, pa.Array] = field(default_factory=dict)
-    """For columns that are published at a level, the group of each value of the domain, and of the missing one."""
+    """The group of each value of the domain, and then of the missing value, for columns published at a level."""
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Prepare one batch."""
         return self.prepare_rows(self.filter_rows(batch))
 
     def filter_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that are not left out."""
+        """The rows of a batch that are not dropped."""
         if self.schema.nulls is NullPolicy.DROP:
             for name in self.schema.sensitive_columns:
                 is_missing = pc.is_null(decode_dictionary(batch.column(name)), nan_is_null=True)
@@ -44,7 +44,7 @@ class Preparation:
         return batch
 
     def prepare_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Prepare the rows of a batch of which none is left out any more."""
+        """Prepare the rows that remain after `filter_rows`."""
         arrays = [self._prepare_column(name, batch.column(name)) for name in self.columns]
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
 
@@ -83,7 +83,7 @@ class Preparation:
 
 
 def _normalize_numbers(column: pa.Array) -> pa.Array:
-    """Numbers of which each is written in one way: zero has no sign, and what is not a number is missing."""
+    """Numbers in one spelling each: zero has no sign, and not-a-number is missing."""
     column = pc.add(column, pa.scalar(0.0, column.type))
     is_nan = pc.is_nan(column)
     return pc.if_else(is_nan, pa.scalar(None, column.type), column) if pc.any(is_nan).as_py() else column
@@ -94,8 +94,8 @@ def _check_calendar(column: pa.Array, name: str) -> None:
     kind = column.type
     if pa.types.is_timestamp(kind):
         if kind.unit == "ns":
-            return  # which reach from 1677 to 2262
-        kind = pa.timestamp(kind.unit)  # whatever the time zone: it moves a time by hours
+            return  # nanoseconds reach from 1677 to 2262
+        kind = pa.timestamp(kind.unit)  # without the time zone, which moves a time only by hours
     try:
         for end in pc.min_max(column).values():
             pa.scalar(end.value, kind).as_py()
@@ -107,7 +107,7 @@ def _check_calendar(column: pa.Array, name: str) -> None:
 
 
 def merge_values(column: pa.Array, rare: MergedValues) -> pa.Array:
-    """Put one label, or the missing value, in the place of some values."""
+    """Replace some values by one label, or by the missing value."""
     codes, distinct = encode_batch_values(column)
     merged_values = [rare.label if value in rare.values else value for value in distinct.to_pylist()]
     last = rare.label if None in rare.values else None

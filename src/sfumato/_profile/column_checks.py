@@ -1,4 +1,4 @@
-"""What a table must not be published with, and the canonical values of the columns that may."""
+"""Checks that columns may be published, and lists their canonical values."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from sfumato._request.schema import MergedValues, NullPolicy, Schema
 from sfumato.errors import SchemaError
 
 MANY_VALUES = 1000
-"""A column of more values than this is nearly unique too if most records share their value with very few others."""
+"""Above this number of values, a column is nearly unique also if most records share their value with very few others.
+"""
 
 MOST_NUMBERS = 1 << 62
-"""Combinations of the values of a compound are numbered, and numbers have 63 bits."""
+"""The combinations of a compound's values are numbered, and numbers have 63 bits."""
 
 
 def check_types(schema: pa.Schema, columns: Iterable[str]) -> None:
@@ -43,17 +44,17 @@ def check_types(schema: pa.Schema, columns: Iterable[str]) -> None:
 
 
 def check_rows(profile: Profile) -> None:
-    """Refuse tables that are too small to protect anybody."""
+    """Refuse tables that are too small to protect anyone."""
     if profile.rows == 0:
         raise SchemaError("the table is empty: there is nothing to publish.")
     if profile.rows == 1:
         raise SchemaError(
-            "the table has one row: its public columns alone point at one person, and cannot be protected."
+            "the table has one row: its public columns alone identify one person, so it cannot be protected."
         )
 
 
 def check_lines(profile: Profile, schema: Schema) -> None:
-    """Refuse line breaks in CSV: a quote that is not closed makes one value of many rows, with the names in them."""
+    """Refuse line breaks in CSV: an unclosed quote makes one value of many rows, with the names in them."""
     for column in profile.columns.values():
         if column.has_line_breaks and column.name not in schema.confirmed_columns:
             raise SchemaError(
@@ -63,7 +64,7 @@ def check_lines(profile: Profile, schema: Schema) -> None:
 
 
 def decide_table_columns(profile: Profile, schema: Schema) -> tuple[TableColumn, ...]:
-    """Decide the canonical values of every published column, and refuse the columns that must not go out."""
+    """Decide the canonical values of every published column, and refuse columns that must not be published."""
     together = {schema.sensitive_name} if schema.combined_columns else set()
     return tuple(
         _make_published_column(column, profile.rows, schema)
@@ -75,9 +76,10 @@ def decide_table_columns(profile: Profile, schema: Schema) -> tuple[TableColumn,
 def decide_sensitive_domain(
     profile: Profile, schema: Schema, columns: Sequence[TableColumn], most_combinations: int
 ) -> SensitiveColumns:
-    """What is protected, with its domain; that of a compound has the combinations that occur unless it is declared.
+    """The sensitive columns with their domain.
 
-    Columns that are protected each for itself have all combinations of their values, of which there may be so many.
+    A compound has the combinations that occur, unless its domain is declared. Columns that are protected separately
+    have all combinations of their values; there may be up to `most_combinations` of them.
     """
     by_name = {column.name: column for column in columns}
     part_columns = []
@@ -92,7 +94,7 @@ def decide_sensitive_domain(
     if schema.is_independent:
         if (size := math.prod(len(part.domain) for part in parts)) > most_combinations:
             raise SchemaError(
-                f"the sensitive columns have {size:,} possible combinations, too many to count in; group their values "
+                f"the sensitive columns have {size:,} possible combinations, too many to count; group their values "
                 "first, or publish fewer columns."
             )
         return SensitiveColumns.of_product(schema.sensitive_name, parts, is_independent=True)
@@ -100,7 +102,7 @@ def decide_sensitive_domain(
     if (size := math.prod(len(part.domain) for part in parts)) > most:
         raise SchemaError(
             f"the compound {schema.sensitive_name!r} has {size:,} possible combinations, too many to be protected; "
-            "group the values of its columns first, or leave a column out of it."
+            "group the values of its columns first, or remove a column from it."
         )
     if not schema.is_declared:
         _check_uniqueness(profile.columns[schema.sensitive_name], profile.rows, schema)
@@ -116,11 +118,15 @@ def merge_in_schema(schema: Schema, rare: Mapping[str, MergedValues], columns: S
     domains = dict(schema.domains)
     for name, merged in rare.items():
         if name in schema.ranges:
-            raise SchemaError(f"rare values of {name!r} cannot be merged, because it has ranges; make them wider.")
+            raise SchemaError(
+                f"rare values of {name!r} cannot be merged, because it has ranges; make the ranges wider."
+            )
         if name in schema.hierarchies:
-            raise SchemaError(f"rare values of {name!r} cannot be merged, because it has a hierarchy; leave one out.")
+            raise SchemaError(
+                f"rare values of {name!r} cannot be merged, because it has a hierarchy; use only one of the two."
+            )
         if merged.label is not None and not pa.types.is_string(kinds[name]):
-            raise SchemaError(f"rare values of {name!r} cannot be merged, because they are no texts; suppress them.")
+            raise SchemaError(f"rare values of {name!r} cannot be merged, because they are not text; suppress them.")
         if name in domains:
             remaining_values = [value for value in domains[name] if display(value) not in map(display, merged.values)]
             domains[name] = (*remaining_values, *([merged.label] if merged.label not in remaining_values else []))
@@ -133,8 +139,8 @@ def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> 
         raise SchemaError(f"column {column.name!r} holds only missing values; drop it (`drop={[column.name]!r}`).")
     if not _is_whole_microseconds(column.values):
         raise SchemaError(
-            f"column {column.name!r} holds times finer than a microsecond, which are no categories; "
-            f"put it into ranges (`ranges={{{column.name!r}: ['2024-01-01', '2025-01-01']}}`), or round its times."
+            f"column {column.name!r} holds times finer than a microsecond, which are not categories; group them "
+            f"into ranges (`ranges={{{column.name!r}: ['2024-01-01', '2025-01-01']}}`), or round them."
         )
     if is_sensitive:
         _check_sensitive(column, schema)
@@ -143,7 +149,7 @@ def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> 
     if column.is_wide:
         return RawColumn(column.name, column.type, column.missing > 0)
     if column.name in schema.ranges:
-        # By the policy and not by the records: whether somebody's value is missing must not show in the domain.
+        # Decided by the policy and not by the records: the domain must not show whether a person's value is missing.
         has_missing = schema.nulls is NullPolicy.VALUE if is_sensitive else column.missing > 0
         return CodedColumn(column.name, pa.array(schema.ranges[column.name].labels), has_missing)
     if column.name in schema.domains:
@@ -154,19 +160,19 @@ def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> 
 def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
     if column.missing and schema.nulls is NullPolicy.ERROR:
         raise SchemaError(
-            f"{column.missing} records have no {column.name!r}, and missing values were declared an error; "
-            "treat them as a value (`nulls='value'`) or leave them out (`nulls='drop'`)."
+            f"{column.missing} records have no {column.name!r}, and missing values were declared an error; treat "
+            "them as a value (`nulls='value'`) or drop these records (`nulls='drop'`)."
         )
     is_number = pa.types.is_floating(column.type)
     if pa.types.is_decimal(column.type) or (is_number and pc.any(pc.is_inf(column.values)).as_py()):
         raise SchemaError(
-            f"the sensitive column {column.name!r} holds decimals or infinite numbers, which are no categories; "
-            f"put it into ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`)."
+            f"the sensitive column {column.name!r} holds decimals or infinite numbers, which are not categories; "
+            f"group them into ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`)."
         )
 
 
 def _is_whole_microseconds(values: pa.Array) -> bool:
-    """Whether values can be written down: JSON and Python know times to the microsecond."""
+    """Whether the values can be written: JSON and Python store times to the microsecond."""
     if not pa.types.is_timestamp(values.type) or values.type.unit != "ns":
         return True
     nanoseconds = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
@@ -174,17 +180,17 @@ def _is_whole_microseconds(values: pa.Array) -> bool:
 
 
 def explain_uniqueness(column: ColumnProfile, rows: int, rows_each: int = 1) -> str | None:
-    """Why the values of a column point at persons with up to so many rows each; None where they do not."""
+    """The reason why the values of a column identify persons with up to `rows_each` rows each; None if they do not."""
     if column.is_wide:
-        return f"has more than {MOST_VALUES:,} different values or {MOST_BYTES >> 20} MiB of different texts"
+        return f"has more than {MOST_VALUES:,} different values or {MOST_BYTES >> 20} MiB of different text"
     present_rows, unique_rows, nearly_unique = (
         rows - column.missing,
         column.count_unique(rows_each),
         column.count_nearly_unique(rows_each),
     )
     if 2 * unique_rows > present_rows:
-        with_it = "are alone with it" if rows_each == 1 else "may be alone with it, as one person's rows"
-        return f"is nearly unique ({unique_rows:,} of the {present_rows:,} records that have a value {with_it})"
+        are_unique = "are the only one with it" if rows_each == 1 else "may belong to the only person with it"
+        return f"is nearly unique ({unique_rows:,} of the {present_rows:,} records that have a value {are_unique})"
     if len(column.values) > MANY_VALUES and 2 * nearly_unique > present_rows:
         most = (FEW_RECORDS - 1) * rows_each - 1
         return (
@@ -209,21 +215,22 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
         )
     if pa.types.is_string(column.type) and has_decimal_commas(column.values):
         raise SchemaError(
-            f"column {column.name!r} {why}, and looks like numbers with a decimal comma: say so (`decimal=','`) "
-            f"and coarsen it (`ranges={{{column.name!r}: ...}}`), or leave it out (`drop={[column.name]!r}`)."
+            f"column {column.name!r} {why}, and looks like numbers with a decimal comma: confirm this "
+            f"(`decimal=','`) and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
+            f"(`drop={[column.name]!r}`)."
         )
     raise SchemaError(
-        f"column {column.name!r} {why}, so it points at persons: leave it out (`person={column.name!r}` if it says "
-        f"whose row it is, else `identifier={[column.name]!r}`), coarsen it (`ranges={{{column.name!r}: ...}}`), or "
-        f"confirm it by name (`keep={[column.name]!r}`)."
+        f"column {column.name!r} {why}, so it identifies persons: remove it (`person={column.name!r}` if its "
+        f"values identify the person of each row, otherwise `identifier={[column.name]!r}`), group its values into "
+        f"ranges (`ranges={{{column.name!r}: ...}}`), or confirm it by name (`keep={[column.name]!r}`)."
     )
 
 
 def _check_length(column: ColumnProfile) -> None:
     if column.max_length > LONGEST_VALUE:
         raise SchemaError(
-            f"column {column.name!r} holds values of more than {LONGEST_VALUE} characters: free text can name people; "
-            f"drop it (`drop={[column.name]!r}`) or shorten its values."
+            f"column {column.name!r} holds values of more than {LONGEST_VALUE} characters, and free text can name "
+            f"people; drop it (`drop={[column.name]!r}`) or shorten its values."
         )
 
 
@@ -241,9 +248,9 @@ def _make_declared_column(column: ColumnProfile, schema: Schema) -> CodedColumn:
         )
         raise SchemaError(
             f"{column.missing} records have no {column.name!r}, and its declared domain has no missing value; add "
-            f"{line}, or leave them out (`nulls='drop'`)."
+            f"{line}, or drop these records (`nulls='drop'`)."
         )
     if column.name not in schema.sensitive_columns:
-        # Files list the values of a column; nothing else in a release tells the domain of a public one.
+        # The files list the values of a column; nothing else in a release reveals the domain of a public column.
         domain = domain.filter(pc.is_in(domain, column.values))
     return CodedColumn(column.name, domain, None in declared)

@@ -1,7 +1,7 @@
-"""Declared domains: of which type and spelling their values are published, and columns brought to that type.
+"""Types and spellings of the values of declared domains, and columns converted to that type.
 
-Both come from the declaration alone. A type that followed the values of the table would tell which of them occur: of
-the codes `042 250 401`, a table without `042` would be one of whole numbers, and a table with it one of texts.
+Both follow from the declaration alone. A type that followed the values of the table would disclose which values occur.
+Of the codes `042 250 401`, a table without `042` would hold whole numbers, and a table with it would hold text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TRUTH = r"^(true|false)$"
 ANY_TRUTH = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
 
 SPELLINGS = (Spelling(pa.int64(), INTEGER), make_number_spelling(), ISO_DAY, Spelling(pa.bool_(), TRUTH), *ISO_TIMES)
-"""What a domain of texts is read as: the first of these whose spelling all its values have, else text."""
+"""The types that a domain of strings may have: the first whose spelling all its values have, otherwise text."""
 
 
 def make_typed_domain(name: str, declared: Sequence[Value], *, is_text: bool = False) -> pa.Array:
@@ -42,7 +42,7 @@ def make_typed_domain(name: str, declared: Sequence[Value], *, is_text: bool = F
     if find_field_type(domain.type) is None:
         raise SchemaError(f"the domain of {name!r} is of type {domain.type}, which cannot be published.")
     if pa.types.is_floating(domain.type) and not pc.all(pc.is_finite(domain)).as_py():
-        raise SchemaError(f"the domain of {name!r} holds a number that is not finite, which is no category.")
+        raise SchemaError(f"the domain of {name!r} holds a number that is not finite, which is not a category.")
     if len(domain.unique()) != len(declared) - (None in declared):
         raise SchemaError(f"the domain of {name!r} names a value twice; name each value once.")
     return domain
@@ -65,9 +65,9 @@ def _infer_typed_values(present_values: Sequence[Value], is_text: bool) -> pa.Ar
 
 
 def list_groups(hierarchy: Hierarchy, level: str, *, with_missing: bool = True) -> pa.Array:
-    """The group of each value of a hierarchy at a level, and of the missing value after them; none if that is no value.
+    """The group of each value of a hierarchy at a level, and then the group of the missing value (None if it has none).
 
-    So they lie beside the values of `make_typed_domain`.
+    The order is that of the values of `make_typed_domain`.
     """
     groups = {path[0]: path[hierarchy.find_level(level)] for path in hierarchy.paths}
     last = groups.pop(None, None)
@@ -75,7 +75,7 @@ def list_groups(hierarchy: Hierarchy, level: str, *, with_missing: bool = True) 
 
 
 def replace_by_groups(column: pa.Array, domain: pa.Array, groups: pa.Array, name: str) -> pa.Array:
-    """A column with the group of each value in its place; a value that its domain does not have is refused."""
+    """A column with each value replaced by its group; values outside the domain are refused."""
     codes, values = encode_batch_values(column)
     places = pc.index_in(values, domain)
     is_present = pa.array(np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)
@@ -87,7 +87,7 @@ def replace_by_groups(column: pa.Array, domain: pa.Array, groups: pa.Array, name
 
 
 def make_outside_domain_error(name: str, outside: pa.Array, declared_by: str) -> SchemaError:
-    """What is said of values that the declared domain of a column does not have, or its hierarchy."""
+    """The error for values that are not in the declared domain of a column, or not in its hierarchy."""
     subject, remedy = f"column {name!r} holds", f"correct the table or add them to the {declared_by}."
     return SchemaError(
         f"{subject} {format_value_count(outside)} outside its declared domain; {remedy}",
@@ -98,7 +98,7 @@ def make_outside_domain_error(name: str, outside: pa.Array, declared_by: str) ->
 
 
 def cast_column_to_domain(column: pa.Array, domain: pa.Array, name: str) -> pa.Array:
-    """A column in the type of its domain; a value that cannot be of that type is refused."""
+    """A column in the type of its domain; values that cannot have that type are refused."""
     if simplify_type(column.type) == domain.type:
         return column
     codes, values = encode_batch_values(column)
@@ -107,21 +107,21 @@ def cast_column_to_domain(column: pa.Array, domain: pa.Array, name: str) -> pa.A
     # A dictionary may list values that no row has.
     if unfit := int((is_unfit & (np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)).sum()):
         raise SchemaError(
-            f"column {name!r} holds values that do not read as {find_field_type(domain.type)}, the type of its domain "
-            f"({unfit:,} different ones in the first batch that has any); correct the table or the domain."
+            f"column {name!r} holds values that cannot be read as {find_field_type(domain.type)}, the type of its "
+            f"domain ({unfit:,} different ones in the first batch that has any); correct the table or the domain."
         )
     indices = pa.array(codes.astype(np.int32), mask=codes == len(values))
     return pa.DictionaryArray.from_arrays(indices, cast_values)
 
 
 def cast_to_domain(values: pa.Array, domain: pa.Array) -> pa.Array:
-    """Values in the type of a domain; missing where nothing of that type is the same value."""
+    """Values in the type of a domain; missing where that type has no equal value."""
     value_type, kind = values.type, domain.type
     if pa.types.is_string(value_type) and value_type != kind:
         return _parse_texts(values, kind)
     if value_type == kind or pa.types.is_string(kind):
         cast_values = _cast(values, kind)
-        # Times and truths have several spellings, of which the domain has one.
+        # Times and booleans have several spellings, and the domain has one of them.
         is_spelled = pa.types.is_boolean(value_type) or pa.types.is_timestamp(value_type)
         return _match_domain_spelling(values, domain, cast_values) if is_spelled and value_type != kind else cast_values
     if pa.types.is_null(value_type) or _is_zoned(value_type) != _is_zoned(kind):
@@ -129,12 +129,12 @@ def cast_to_domain(values: pa.Array, domain: pa.Array) -> pa.Array:
     cast_values = _cast(values, kind)
     if pa.types.is_floating(value_type) and pa.types.is_floating(kind):
         return _match_domain_spelling(values, domain, cast_values)  # 0.1 is not the same number in 32 bits
-    # Casting cuts times off dates, and makes one truth of all numbers but zero.
+    # Casting removes the time from dates, and makes every number except zero true.
     return pc.if_else(pc.equal(_cast(cast_values, value_type), values), cast_values, pa.scalar(None, kind))
 
 
 def _match_domain_spelling(values: pa.Array, domain: pa.Array, cast_values: pa.Array) -> pa.Array:
-    """The values of the domain that are the given ones in their type; what was found otherwise where that is none."""
+    """The values of the domain that equal the given ones in their type; otherwise the cast values."""
     narrow = _cast(domain, values.type)
     if len(narrow.drop_null().unique()) != len(narrow.drop_null()):
         return cast_values
@@ -142,12 +142,12 @@ def _match_domain_spelling(values: pa.Array, domain: pa.Array, cast_values: pa.A
 
 
 def _is_zoned(kind: pa.DataType) -> bool:
-    """Whether a type is one of times with an offset: they are not the same as any time without one."""
+    """Whether a type holds times with an offset; these never equal a time without one."""
     return pa.types.is_timestamp(kind) and kind.tz is not None
 
 
 def _parse_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Texts that are spelled as values of a type are; a whole number may be written with a fraction of zero."""
+    """The strings that are spelled as values of a type; a whole number may have a fraction of zero."""
     pattern = next((candidate.pattern for candidate in SPELLINGS if _is_same_type(candidate.kind, kind)), NUMBER)
     pattern = ANY_TRUTH if pa.types.is_boolean(kind) else pattern
     parsed_values = _cast(_select_matching_texts(texts, pattern), kind)
@@ -165,7 +165,7 @@ def _select_matching_texts(texts: pa.Array, spelling: str) -> pa.Array:
 
 
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Values in another type; missing where one has no equal there."""
+    """Values in another type; missing where that type has no equal value."""
     try:
         return values.cast(kind)
     except pa.ArrowNotImplementedError:
@@ -173,6 +173,6 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid:
         if len(values) == 1:
             return pa.nulls(1, kind)
-    # The halves of what cannot be cast as a whole: few values are wrong, if any.
+    # Cast the two halves separately: few values are wrong, if any.
     middle = len(values) // 2
     return pa.concat_arrays([_cast(values[:middle], kind), _cast(values[middle:], kind)])

@@ -1,7 +1,7 @@
-"""How many records share all their public columns: a sketch of the combinations, exact while they are few.
+"""Sizes of the equivalence classes: records that share all public values. Exact while the classes are few.
 
-A combination of values has a keyed hash of 64 bits. Of many combinations those with the smallest hashes stand for all,
-each with all its records; so whoever is alone in the sketch is alone in the table, however large that is.
+Each combination of values has a keyed hash of 64 bits. If there are many combinations, a sketch keeps those with the
+smallest hashes, each with all its records. A record that is unique in the sketch is therefore unique in the table.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from sfumato._figures.number_format import format_exact_percent
 
 MOST_COMBINATIONS, FEWER_COMBINATIONS = 1 << 18, 1 << 16
 MANY_RECORDS = 1_000_000
-"""Beyond this fewer combinations stand for all: the share of those alone is then known to about 0.2%."""
+"""Above this number of records, the sketch keeps fewer combinations; the share of unique records is known to about
+0.2%.
+"""
 CLASS_SIZES = (1, 4, 10)
-"""Alone, among fewer than 5, among fewer than 11: the sizes by which small groups are usually judged."""
+"""Largest sizes of the three counted groups of classes: unique, smaller than 5, smaller than 11."""
 
 MORE_THAN_ENOUGH = 1.1
-"""So many times as many hashes are sorted as combinations are kept, if no two of them are equal."""
+"""Ratio of hashes sorted to combinations kept, if no two hashes are equal."""
 
 SLOTS_EACH = 4
-"""Words are told apart by their first bits first, of which there are about so many times as many as words."""
+"""Ratio of slots to hashes: hashes are first distinguished by their leading bits."""
 
 NO_HASHES: RandomBits = np.zeros(0, dtype=np.uint64)
 
@@ -37,7 +39,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 @dataclass(frozen=True, slots=True)
 class ClassSizeShares:
-    """The shares of the records that are alone with their public columns, among fewer than 5, and fewer than 11."""
+    """The shares of the records that are unique on the public columns, and in classes smaller than 5 and than 11."""
 
     unique_share: float
     below_5: float
@@ -45,7 +47,7 @@ class ClassSizeShares:
     is_exact: bool = True
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The JSON form."""
         shares = {"alone": self.unique_share, "below_5": self.below_5, "below_11": self.below_11}
         return {**shares, "is_exact": self.is_exact}
 
@@ -53,9 +55,9 @@ class ClassSizeShares:
 def compute_class_size_shares(
     counts: Counts, records: float, rows_each: int = 1, *, is_exact: bool = True
 ) -> ClassSizeShares:
-    """From how many records each of some combinations has, which stand for so many records in all.
+    """The shares by class size, from the sizes of some classes that stand for `records` records in all.
 
-    Where a person may have several rows, as many of them as one person may have count as one.
+    If a person may have several rows, up to `rows_each` records count as one person.
     """
     largest = [few * rows_each for few in CLASS_SIZES]
     unique_share, below_5, below_11 = (
@@ -68,7 +70,7 @@ class ClassSizeSketch:
     """Collects the hashes of records, batch by batch."""
 
     def __init__(self, expected: int | None = None) -> None:
-        """Of a table that is known to be large fewer combinations are enough."""
+        """A table that is known to be large needs fewer combinations."""
         self.capacity = MOST_COMBINATIONS if expected is None or expected <= MANY_RECORDS else FEWER_COMBINATIONS
         self.hashes: RandomBits = np.zeros(0, dtype=np.uint64)
         self.counts: Counts = np.zeros(0, dtype=np.int64)
@@ -77,7 +79,7 @@ class ClassSizeSketch:
         self.pending_hashes: list[RandomBits] = []
 
     def add(self, hashes: RandomBits) -> None:
-        """Add the records of one batch; sorted later, because most of them need not be."""
+        """Add the records of one batch; sorting waits, because most hashes need not be sorted."""
         if sum(map(len, self.pending_hashes)) > 2 * self.capacity:
             self._sort()
         self.pending_hashes.append(
@@ -85,7 +87,7 @@ class ClassSizeSketch:
         )
 
     def merge(self, other: ClassSizeSketch) -> None:
-        """Add what was collected elsewhere."""
+        """Add what another sketch collected."""
         if len(other.hashes):
             self.hash_limit = min(self.hash_limit, other.hash_limit)
             self._sort(other.hashes, other.counts)
@@ -93,7 +95,7 @@ class ClassSizeSketch:
             self.add(hashes)
 
     def compute_shares(self, records: int, rows_each: int = 1) -> ClassSizeShares:
-        """How many of all records are alike, if a person has up to so many rows."""
+        """The shares of all records by class size, if a person has up to `rows_each` rows."""
         self._sort()
         return compute_class_size_shares(
             self.counts, records * (self.hash_limit / (1 << 64)), rows_each, is_exact=self.hash_limit == 1 << 64
@@ -108,10 +110,10 @@ class ClassSizeSketch:
         self.hashes, self.counts, self.pending_hashes = hashes[:size], counts[:size], []
 
     def _count_smallest(self, hashes: RandomBits) -> tuple[RandomBits, Counts]:
-        """The different ones among some hashes, and how often each occurs; of very many, enough of the smallest.
+        """The distinct hashes with their frequencies; if there are very many, only enough of the smallest.
 
-        Hashes are spread evenly, so it is known below which of them there will be enough; if there are not, because
-        many are equal, more are looked at.
+        Hashes are spread evenly, so the limit below which there are enough of them is known. If many are equal and
+        there are too few, the limit rises.
         """
         share = MORE_THAN_ENOUGH * self.capacity / max(len(hashes), 1)
         while share < 1:
@@ -125,33 +127,33 @@ class ClassSizeSketch:
 
 
 def _merge_counts(parts: Sequence[tuple[RandomBits, Counts]]) -> tuple[RandomBits, Counts]:
-    """The words of several lists, each of them in rising order, with how often they occur in all."""
+    """The hashes of several lists, each in rising order, with their total frequencies."""
     filled = [part for part in parts if len(part[0])]
     if len(filled) < 2:  # noqa: PLR2004 - nothing to merge
         return filled[0] if filled else parts[0]
     hashes, counts = (np.concatenate(part) for part in zip(*filled, strict=True))
-    order = np.argsort(hashes, kind="stable")  # quick where lists are in order themselves
+    order = np.argsort(hashes, kind="stable")  # fast where the lists are already sorted
     hashes = hashes.take(order)
     starts = _find_starts(hashes)
     return hashes[starts], np.add.reduceat(counts.take(order), starts)
 
 
 def count_distinct(hashes: RandomBits) -> tuple[RandomBits, Counts]:
-    """The different words in rising order, and how often each occurs."""
+    """The distinct hashes in rising order, and the frequency of each."""
     hashes = np.sort(hashes)
     starts = _find_starts(hashes)
     return hashes[starts], np.diff(starts, append=len(hashes))
 
 
 def _find_starts(sorted_hashes: RandomBits) -> Places:
-    """Where in an ordered list each different word begins."""
+    """The positions in a sorted list where a new hash begins."""
     is_first = np.ones(len(sorted_hashes), dtype=np.bool_)
     np.not_equal(sorted_hashes[1:], sorted_hashes[:-1], out=is_first[1:])
     return np.flatnonzero(is_first)
 
 
 def hash_numbers(numbers: WholeNumbers, salt: np.uint64) -> RandomBits:
-    """A 64-bit hash of whole numbers (the finaliser of SplitMix64); sums of such words tell combinations apart."""
+    """A 64-bit hash of whole numbers (the finaliser of SplitMix64); sums of such hashes identify combinations."""
     mixed = numbers.astype(np.uint64) * _GOLDEN + salt
     mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
     mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
@@ -159,7 +161,7 @@ def hash_numbers(numbers: WholeNumbers, salt: np.uint64) -> RandomBits:
 
 
 def hash_values(values: pa.Array, salt: np.uint64) -> RandomBits:
-    """A word for each of some values, none of them missing: the same for equal values, wherever they are met."""
+    """A hash for each value, none of them missing: the same for equal values in every batch."""
     kind = values.type
     if pa.types.is_floating(kind):
         return hash_numbers(values.cast(pa.float64()).to_numpy(zero_copy_only=False).view(np.uint64), salt)
@@ -172,7 +174,7 @@ def hash_values(values: pa.Array, salt: np.uint64) -> RandomBits:
 
 
 def _hash_texts(texts: pa.Array, salt: np.uint64) -> RandomBits:
-    """A word for each text, from its bytes, eight at a time: their sum, each mixed with its place in the text."""
+    """A hash for each string: the sum over its bytes, eight at a time, each mixed with its position in the string."""
     _, ends, data = texts.buffers()
     if not len(texts):
         return NO_HASHES
@@ -181,7 +183,7 @@ def _hash_texts(texts: pa.Array, salt: np.uint64) -> RandomBits:
         np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[-1]] if data is not None else NO_HASHES[:0].view(np.uint8)
     )
     lengths = np.diff(ends)
-    sizes = lengths // 8 + 1  # the last of a text is filled up with zeros
+    sizes = lengths // 8 + 1  # the last block of a string is padded with zeros
     firsts = np.cumsum(sizes) - sizes
     filled = np.zeros(8 * int(sizes.sum()), dtype=np.uint8)
     filled[np.arange(len(content)) + np.repeat(8 * firsts - ends[:-1] + ends[0], lengths)] = content
@@ -193,9 +195,9 @@ def _hash_texts(texts: pa.Array, salt: np.uint64) -> RandomBits:
 
 
 class HashCache:
-    """The words of the values of one column, and of the missing one after them; those of the last values are known.
+    """The hashes of the values of one column, and then of the missing value; remembers those of the last values.
 
-    Batches mostly list the same values as the one before, whichever thread has them.
+    Most batches list the same values as the batch before, whichever thread has them.
     """
 
     def __init__(self, salt: np.uint64) -> None:
@@ -203,7 +205,7 @@ class HashCache:
         self.last_entry: tuple[pa.Array, RandomBits] | None = None
 
     def __call__(self, values: pa.Array) -> RandomBits:
-        """A word for each of some values, none of them missing, and one for the missing value."""
+        """A hash for each value, none of them missing, and one for the missing value."""
         last = self.last_entry
         if last is None or not values.equals(last[0]):
             missing = hash_numbers(np.array([0]), ~self.salt)
@@ -213,40 +215,40 @@ class HashCache:
 
 @dataclass(frozen=True)
 class Uniqueness:
-    """How many records are alone with their public columns, before and after they were put into ranges. Private."""
+    """The shares of unique records before and after columns were grouped into ranges. Private."""
 
     after_bins: ClassSizeShares
     before_bins: ClassSizeShares | None
     """None where no public column has ranges."""
     unique_without: Mapping[str, float]
-    """The share that would be alone if one column were left out, for those that do most."""
+    """The share of unique records if one column were dropped, for the columns that matter most."""
     records: int
-    """On how many records the columns were compared."""
+    """The number of records on which the columns were compared."""
 
     @property
     def sentence(self) -> str:
-        """How many records are alone with their public columns, in a sentence or two."""
+        """The shares of unique records, in one to three sentences."""
         after, about = self.after_bins, "" if self.after_bins.is_exact else "about "
         text = (
-            f"{about}{format_exact_percent(after.unique_share)} of the records are alone with their public columns, "
-            f"{format_exact_percent(after.below_5)} among fewer than 5, {format_exact_percent(after.below_11)} among "
-            "fewer than 11."
+            f"{about}{format_exact_percent(after.unique_share)} of the records are unique on the public columns. "
+            f"Classes smaller than 5 hold {format_exact_percent(after.below_5)} of the records; classes smaller "
+            f"than 11 hold {format_exact_percent(after.below_11)}."
         )
         if self.before_bins is not None:
             text += (
-                f" Before columns were put into ranges, {format_exact_percent(self.before_bins.unique_share)} were "
-                "alone."
+                f" Before columns were grouped into ranges, {format_exact_percent(self.before_bins.unique_share)} "
+                "were unique."
             )
         if after.unique_share and self.unique_without:
             shares = {name: format_exact_percent(share) for name, share in self.unique_without.items()}
             now = format_exact_percent(after.unique_share)
             named = [f"{name!r} ({fewer})" for name, fewer in shares.items() if fewer != now]
-            fewest = f"Fewest would be alone without: {', '.join(named)}."
-            text += f" {fewest if named else 'Leaving out one column would not make them fewer; several may.'}"
+            fewest = f"Dropping one column reduces the unique records most for: {', '.join(named)}."
+            text += f" {fewest if named else 'Dropping one column would not reduce them; dropping several may.'}"
         return text[:1].upper() + text[1:]
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The JSON form."""
         return {
             **self.after_bins.to_json(),
             "before_bins": None if self.before_bins is None else self.before_bins.to_json(),
@@ -256,7 +258,7 @@ class Uniqueness:
 
 
 def compute_unique_without(columns: Mapping[str, Codes], rows: int, most: int, rows_each: int = 1) -> dict[str, float]:
-    """The share of some records that would be alone without each column; the columns that do most come first."""
+    """The share of some records that would be unique without each column; the most effective columns come first."""
     salts = hash_numbers(np.arange(len(columns)), _GOLDEN)
     hashes_by_column = {
         name: hash_numbers(np.arange(int(codes.max(initial=0)) + 1), salt).take(codes)
@@ -265,7 +267,7 @@ def compute_unique_without(columns: Mapping[str, Codes], rows: int, most: int, r
     sums: RandomBits = np.zeros(rows, dtype=np.uint64)
     for item in hashes_by_column.values():
         sums += item
-    with ThreadPoolExecutor() as pool:  # numpy takes the time, and needs no lock
+    with ThreadPoolExecutor() as pool:  # numpy takes most of the time, and holds no lock
         unique_counts = pool.map(lambda item: count_unique(sums - item, rows_each), hashes_by_column.values())
         unique_shares = {
             name: min(count / max(rows, 1.0), 1.0) for name, count in zip(hashes_by_column, unique_counts, strict=True)
@@ -274,9 +276,9 @@ def compute_unique_without(columns: Mapping[str, Codes], rows: int, most: int, r
 
 
 def count_unique(hashes: RandomBits, rows_each: int = 1) -> int:
-    """How many of some words occur so many times at most.
+    """The number of hashes that occur at most `rows_each` times.
 
-    Where no more words than that begin alike, none of them has to be compared with others; only the rest is sorted.
+    A hash needs no comparison if at most `rows_each` hashes have the same leading bits; only the rest is sorted.
     """
     bits = max(1, len(hashes) * SLOTS_EACH).bit_length()
     slots = (hashes >> np.uint64(64 - bits)).astype(np.int64)

@@ -1,7 +1,7 @@
-"""Whose row is whose: persons are counted, and where they have more rows than they may, rows are chosen by key.
+"""Counts the rows of each person; where a person has more than allowed, chooses rows by key.
 
-Rows are shuffled by a keyed hash of their person, so that all rows of a person come together, and each part of the
-persons is looked at by itself. What stays in memory is one bit a row.
+Rows are shuffled by a keyed hash of their person, so that all rows of a person come together. Each part of the persons
+is counted separately. Memory holds one bit for each row.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from sfumato._request.person_rows import PersonRows, RowChoice
 from sfumato.errors import SchemaError, SourceError
 
 MANY_REPEATS = 0.01
-"""More of an identifier's values than this do not repeat by mistake, or because two people have one name."""
+"""A larger share of repeated values is not explained by mistakes, or by two people with the same name."""
 CHOICE_PURPOSE = "person rows"
-"""Of the draws that choose between the rows of a person."""
+"""Purpose of the draws that choose between the rows of a person."""
 GATHER_PURPOSE = "persons together"
-"""Of the draws that say where the rows of a person are brought together."""
+"""Purpose of the draws that decide which part receives the rows of a person."""
 PERSON, ROW, RANDOM_KEY, PLACE = "person", "row", "word", "place"
 
 Bits = npt.NDArray[np.uint8]
@@ -41,11 +41,11 @@ Bits = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class SelectedSource:
-    """The rows of a source that were chosen, in their order."""
+    """The chosen rows of a source, in their order."""
 
     source: Source
     bits: Bits
-    """For each row of the source a bit, the first in the lowest bit of the first byte."""
+    """One bit for each row of the source; the first row is the lowest bit of the first byte."""
     rows: int
 
     @property
@@ -65,7 +65,7 @@ class SelectedSource:
             yield batch.filter(pa.array(is_chosen.astype(np.bool_)))
 
     def iter_pieces(self, rows: int) -> Iterator[SelectedSource]:
-        """The rows that were chosen of each piece of the source."""
+        """The chosen rows of each piece of the source."""
         first = 0
         for piece in self.source.iter_pieces(rows):
             size = piece.rows or 0
@@ -75,23 +75,23 @@ class SelectedSource:
             first += size
 
     def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
-        """That of the whole source."""
+        """The fingerprint of the whole source."""
         return self.source.compute_fingerprint(map_files, is_content=is_content)
 
 
 @dataclass(frozen=True)
 class PersonCounts:
-    """What is known of some persons, or of all."""
+    """Counts of some persons, or of all."""
 
     persons: int = 0
     repeated_persons: int = 0
-    """Persons with more rows than they may have."""
+    """Persons with more rows than allowed."""
     most_rows: int = 0
-    """The most rows that anybody has."""
+    """The largest number of rows of one person."""
     missing_rows: int = 0
-    """Rows of nobody."""
+    """Rows without a person."""
     chosen_rows: Places = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
-    """The rows that were chosen, if any were to be."""
+    """The positions of the chosen rows, if rows were to be chosen."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,10 @@ class PersonGrouping:
     source: Source
     person: str
     folder: Path
-    """Holds what does not fit into memory."""
+    """The folder for data that does not fit into memory."""
 
     def select_rows(self, rows: PersonRows, draws: Draws) -> tuple[Source, int]:
-        """The rows to publish, and how many are left out; refused where persons have more rows than they may."""
+        """The rows to publish, and the number of rows dropped; refused where persons have more rows than allowed."""
         if not rows.is_selective:
             self.check(rows.max_rows, draws)
             return self.source, 0
@@ -113,7 +113,7 @@ class PersonGrouping:
         return SelectedSource(self.source, bits, kept_rows), total_rows - kept_rows
 
     def check(self, most: int, draws: Draws) -> None:
-        """Refuse a table in which persons have more rows than so many."""
+        """Refuse a table in which a person has more than `most` rows."""
         persons, repeated, largest, missing = self.count(most, draws)
         if missing:
             self._refuse_missing(missing)
@@ -121,13 +121,14 @@ class PersonGrouping:
             several = "several rows" if most == 1 else f"more than {most} rows"
             raise SchemaError(
                 f"{repeated:,} of {persons:,} persons have {several} (the same {self.person!r}, up to {largest:,} "
-                "times), and every further row of a person averages the protection away: publish one row of each "
-                "(`one_row='first:COL'`, `one_row='last:COL'` or `one_row='random'`), or share the bound among up to "
-                "K rows of each (`rows_per_person=K`, and `surplus='drop'` where some have more)."
+                "times), and every further row of a person weakens the protection, because an attacker can "
+                "average them: publish one row of each person (`one_row='first:COL'`, `one_row='last:COL'` or "
+                "`one_row='random'`), or share the bound among up to K rows of each (`rows_per_person=K`, and "
+                "`surplus='drop'` where some have more)."
             )
 
     def count(self, most: int, draws: Draws) -> tuple[int, int, int, int]:
-        """How many persons there are, how many have more rows than so many, the most rows, and rows of nobody."""
+        """The numbers of persons, of repeated persons, of the most rows of one person, and of rows without a person."""
         parts = list(self._count_parts(PersonRows(most), draws))
         return (
             sum(part.persons for part in parts),
@@ -137,9 +138,9 @@ class PersonGrouping:
         )
 
     def choose(self, rows: PersonRows, draws: Draws) -> tuple[Bits, int, int]:
-        """A bit for each row, set where it is chosen; how many are, and how many rows there are.
+        """One bit for each row, set if the row is chosen; the number of chosen rows, and the number of all rows.
 
-        Among equals a keyed word decides: the order of arrival may tell something.
+        A keyed random number decides between equal rows: the order of arrival may disclose something.
         """
         total_rows = self.source.rows or 0
         bits, kept_rows, missing = np.zeros(-(-total_rows // 8), dtype=np.uint8), 0, 0
@@ -157,11 +158,11 @@ class PersonGrouping:
 
     def _refuse_missing(self, missing: int) -> None:
         raise SchemaError(
-            f"{missing:,} rows have no {self.person!r}, so nobody can tell whose they are; complete or remove them."
+            f"{missing:,} rows have no {self.person!r}, so their person is unknown; complete or remove them."
         )
 
     def _count_parts(self, rows: PersonRows, draws: Draws) -> Iterator[PersonCounts]:
-        """What is known of the persons of each part."""
+        """The counts of the persons of each part."""
         column = None if rows.one_row is None else rows.one_row.column
         if column is not None:
             _check_ordered(column, self.source.schema.field(column).type)
@@ -174,13 +175,13 @@ class PersonGrouping:
         except pa.ArrowException as error:
             raise SourceError(
                 f"column {self.person!r} cannot be read to its end; check that the table was copied completely and "
-                "holds plain values there."
+                "holds plain values in this column."
             ) from error
 
 
 @dataclass(frozen=True)
 class _PersonScatter:
-    """From a piece to its persons, by where they are brought together; and to choose by, a row, a word and a place."""
+    """Splits a piece by the part that receives each person, with a row number, a random number and a sort value."""
 
     person: str
     order_column: str | None
@@ -209,7 +210,7 @@ class _PersonScatter:
 
 @dataclass(frozen=True)
 class _PersonGather:
-    """From the rows of persons that were brought together to what is known of them."""
+    """Counts the persons whose rows were brought together in one part."""
 
     rows: PersonRows
     layout: Layout
@@ -243,7 +244,7 @@ class _PersonGather:
         )
 
     def _choose_rows(self, rows: Rows, codes: Codes) -> Places:
-        """Of each person as many rows as are published: the first by place, then by word."""
+        """The rows of each person that are published: the first by sort value, then by random number."""
         keys = [rows[ROW], rows[RANDOM_KEY]]
         if PLACE in rows and self.rows.one_row is not None:
             places = _convert_to_integers(rows[PLACE])
@@ -258,18 +259,18 @@ class _PersonGather:
 
 
 def check_identifier(column: str, grouping: PersonGrouping, draws: Draws) -> None:
-    """Refuse a column that names people, and some of them again and again, where nobody asked to count their rows."""
+    """Refuse an identifier column whose values repeat often, if the rows of persons were not to be counted."""
     value_count, repeated, largest, _ = grouping.count(1, draws)
     if repeated > value_count * MANY_REPEATS:
         raise SchemaError(
             f"identifier {column!r} repeats ({repeated:,} of its {value_count:,} values are on several rows, up to "
-            f"{largest:,}), as if persons had several rows: say that it tells whose row it is (`person={column!r}` "
-            f"instead of `identifier=`), or leave it out as a column that does not (`drop={[column]!r}`)."
+            f"{largest:,}), as if persons had several rows: if it identifies the person of each row, use "
+            f"`person={column!r}` instead of `identifier=`; if it does not, drop it (`drop={[column]!r}`)."
         )
 
 
 def _check_ordered(column: str, kind: pa.DataType) -> None:
-    """Rows are put in order by dates, times and numbers; texts have no first and no last."""
+    """Refuse to order rows by text: only dates, times and numbers have a first and a last."""
     if not (
         pa.types.is_decimal(kind)
         or pa.types.is_integer(kind)
@@ -277,13 +278,14 @@ def _check_ordered(column: str, kind: pa.DataType) -> None:
         or pa.types.is_temporal(kind)
     ):
         raise SchemaError(
-            f"column {column!r} is of type {kind}, so no row is the first or the last by it; write dates as 2024-01-31 "
-            "and numbers as 12.5 (and say what is missing with `missing=`), or take a random row (`one_row='random'`)."
+            f"column {column!r} is of type {kind}, so rows cannot be put in order by it; write dates as 2024-01-31 "
+            "and numbers as 12.5 (and name missing values with `missing=`), or choose a random row "
+            "(`one_row='random'`)."
         )
 
 
 def _convert_to_integers(places: pa.Array) -> WholeNumbers:
-    """Whole numbers in the order of the places: of numbers with a fraction, their bits."""
+    """Whole numbers in the order of the values; numbers with a fraction are replaced by their bits."""
     if pa.types.is_decimal(places.type):
         places = places.cast(pa.float64())
     if pa.types.is_floating(places.type):
@@ -295,7 +297,7 @@ def _convert_to_integers(places: pa.Array) -> WholeNumbers:
 
 
 def _normalize_persons(persons: pa.Array) -> pa.Array:
-    """Who persons are: an empty text and what is no number are nobody, and spaces around a text are no part of it."""
+    """The identities of persons; empty strings and not-a-number are missing, and surrounding spaces are ignored."""
     if not pa.types.is_string(persons.type):
         return _replace_nan(persons)
     trimmed = pc.utf8_trim_whitespace(persons)
@@ -303,7 +305,7 @@ def _normalize_persons(persons: pa.Array) -> pa.Array:
 
 
 def _replace_nan(numbers: pa.Array) -> pa.Array:
-    """What is no number is missing."""
+    """Numbers with not-a-number replaced by the missing value."""
     if not pa.types.is_floating(numbers.type):
         return numbers
     return pc.if_else(pc.is_nan(numbers), pa.scalar(None, numbers.type), numbers)

@@ -1,4 +1,4 @@
-"""Where a piece of a table stands: how many records there are before it, and of each value how many."""
+"""Positions of the pieces of a table: the records before each piece, in all and by value."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from sfumato._request.histogram import compute_margins
 
 @dataclass(frozen=True)
 class PieceCounts:
-    """What was counted in one piece: its records, and how many of them hold each value."""
+    """The number of records in one piece, in all and by value."""
 
     rows: int
     counts: Numbers
-    """In the narrowest type, because there may be many pieces and many values."""
+    """The counts by value, in the narrowest type: there may be many pieces and many values."""
 
 
 @dataclass(frozen=True)
 class PieceOffset:
-    """Where a piece stands, and how far it goes."""
+    """The position of a piece: its first record and its size."""
 
     first_row: int
     rows: int
     ranks_before: Counts | None = None
-    """How many records of each value are before it; of each column after the other, where several are ranked."""
+    """The number of records of each value before the piece; one column after another, if several are ranked."""
     ranks_after: Counts | None = None
 
 
 def compute_offsets(pieces: Iterable[PieceCounts], ranked_sizes: Sequence[int]) -> Iterator[PieceOffset]:
-    """Add up the pieces in their order; records are ranked by the values of columns of these sizes, if by any."""
+    """Add up the pieces in order; records are ranked by the values of the columns of these sizes, if any."""
     first_row, before = 0, np.zeros(sum(ranked_sizes), dtype=np.int64)
     for piece in pieces:
         if not ranked_sizes:

@@ -1,4 +1,4 @@
-"""Numbers and dates put into the ranges that are published of them."""
+"""Groups numbers and dates into the published ranges."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def assign_bins(column: pa.Array, bins: Ranges, name: str) -> pa.DictionaryArray
     outside = int(np.append(places < 0, False).take(codes).sum())
     if outside:
         raise SchemaError(
-            f"records have values of {name!r} outside its ranges, {bins.edges[0]} to {bins.edges[-1]} ({outside:,} in "
-            "the first batch that has any); widen the ranges, so that everybody is in one."
+            f"records have values of {name!r} outside its ranges, {bins.edges[0]} to {bins.edges[-1]} ({outside:,} "
+            "in the first batch that has any); widen the ranges so that they cover every value."
         )
     indices = np.append(places, -1).take(codes)
     return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(bins.labels))
 
 
 def _find_bins(values: pa.Array, bins: Ranges, name: str) -> npt.NDArray[np.int64]:
-    """The range of each distinct value; -1 outside, and for the missing value."""
+    """The range of each distinct value; -1 outside all ranges, and for the missing value."""
     numbers, starts, end = _make_comparable(values, bins, name)
     places = np.searchsorted(starts, numbers, side="right") - 1
     is_outside = (numbers > end) | (numbers != numbers)  # noqa: PLR0124 - not a number
@@ -60,7 +60,8 @@ def _make_comparable(values: pa.Array, bins: Ranges, name: str) -> tuple[Codes, 
         return numbers, np.array(exact[:-1], dtype=np.object_), exact[-1]
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
     limits = np.iinfo(numbers.dtype)
-    # Whole numbers are at or above an edge if they are so for the next whole one; edges no value can reach fall away.
+    # A whole number is at or above an edge if it is at or above the next whole number. Edges beyond the type are
+    # dropped.
     starts = [math.ceil(max(edge, limits.min)) for edge in edges[:-1] if edge <= limits.max]
     return numbers, np.array(starts, dtype=numbers.dtype), math.floor(min(edges[-1], limits.max))
 

@@ -1,6 +1,6 @@
-"""Records that stand for the table where all of them would take too long: as many as have the smallest keyed words.
+"""A random sample of records, used where all records would take too long: those with the smallest keyed numbers.
 
-Which records they are depends on the key and on their numbers, and not on how the rows are cut into batches.
+The sample depends on the key and the record numbers, not on how the rows are cut into batches.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from sfumato._records.column_codes import (
 
 MOST_RECORDS = 200_000
 SAFETY_DEVIATIONS = 8
-"""By so many standard deviations more records are taken than will be kept, so that enough of them are."""
+"""Extra records to take, in standard deviations of the sample size, so that enough remain."""
 SAMPLE_PURPOSE = "sample"
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Some records, in no order: the codes of their public columns, and of what is sensitive. Secret."""
+    """The codes of the public and sensitive columns of some records, in no order. Secret."""
 
     columns: Mapping[str, Codes]
     sensitive: Codes
-    """Places in the domain."""
+    """Positions in the domain."""
     total: int
-    """How many records there are in the table."""
+    """The number of records in the table."""
 
     @property
     def records(self) -> int:
-        """How many records there are here."""
+        """The number of records in the sample."""
         return len(self.sensitive)
 
     @property
@@ -49,21 +49,21 @@ class Sample:
 
 
 class Sampler:
-    """Collects the records with the smallest words."""
+    """Collects the records with the smallest random keys."""
 
     def __init__(self, schema: pa.Schema, expected: int | None = None) -> None:
-        """Where it is known how many records come, hardly more of them are taken than will be kept."""
+        """If the number of records is known, take hardly more of them than will be kept."""
         self.schema = schema
         self.capacity = MOST_RECORDS
         self.key_limit: np.uint64 | None = None
-        """Records with words from here on are not among the smallest."""
+        """Records with random keys from here on are not among the smallest."""
         if expected is not None and expected > 2 * self.capacity:
             enough = self.capacity + SAFETY_DEVIATIONS * math.isqrt(self.capacity)
             self.key_limit = np.uint64(enough * (1 << 64) // expected)
         self.batches: list[tuple[pa.RecordBatch, RandomBits]] = []
 
     def add(self, batch: pa.RecordBatch, random_keys: RandomBits) -> None:
-        """Take the records of a batch that may be among the smallest, and let go of those that are not any more."""
+        """Take the records of a batch that may be among the smallest, and drop those that no longer are."""
         if self.key_limit is not None:
             chosen = np.flatnonzero(random_keys < self.key_limit)
             if len(chosen) < len(random_keys):
@@ -74,12 +74,12 @@ class Sampler:
             self._prune()
 
     def merge(self, other: Sampler) -> None:
-        """Add what was collected elsewhere."""
+        """Add what another sampler collected."""
         for batch, random_keys in other.batches:
             self.add(batch, random_keys)
 
     def to_table(self) -> pa.Table:
-        """The records, in the order of their words."""
+        """The records, in the order of their random keys."""
         if not any(len(random_keys) for _, random_keys in self.batches):
             return self.schema.empty_table()
         self._prune()
@@ -98,7 +98,7 @@ class Sampler:
 
 
 def encode_sample(records: pa.Table, columns: Sequence[TableColumn], sensitive: SensitiveColumns, total: int) -> Sample:
-    """The records as codes; a column of too many values to be numbered in the table is numbered here."""
+    """The records as codes; a column with too many values for the table's codes is encoded here."""
     parts = {part.name for part in sensitive.parts}
     arrays = {name: records.column(name).combine_chunks() for name in records.column_names}
     codes_by_column = {}
@@ -112,7 +112,7 @@ def encode_sample(records: pa.Table, columns: Sequence[TableColumn], sensitive: 
 
 
 def _normalize_dictionary(column: pa.Array) -> pa.Array:
-    """A column whose dictionary Arrow can unify with another one: codes of one width, and no missing entry."""
+    """A column whose dictionary Arrow can unify with others: 32-bit codes, and no missing entry."""
     if not pa.types.is_dictionary(column.type):
         return column
     indices, values = column.indices, column.dictionary
@@ -123,7 +123,7 @@ def _normalize_dictionary(column: pa.Array) -> pa.Array:
 
 
 def _combine_chunks(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One array, however many pieces there were."""
+    """One array from any number of chunks."""
     if not isinstance(array, pa.ChunkedArray):
         return array
     return pa.concat_arrays(array.unify_dictionaries().chunks) if array.num_chunks else pa.array([], array.type)

@@ -1,7 +1,7 @@
-"""What the columns of a table may be for, guessed from their names and from a first look at their values.
+"""Guesses the role of each column from its name and its first values.
 
-A guess is written into a file that others may see. So it holds no value and no count of the table: names of columns,
-remarks that are fixed sentences, round edges of ranges, and those of the usual marks for missing values that occur.
+A guess is written to a file that others may see, so it holds no value and no count of the table. It holds names of
+columns, fixed remarks, round edges of ranges, and the usual markers for missing values that occur.
 """
 
 from __future__ import annotations
@@ -35,22 +35,21 @@ from sfumato._records.column_codes import decode_dictionary, encode_batch_values
 from sfumato._request.schema import Role
 from sfumato.errors import SchemaError, SourceError
 
-# Edges of ranges to propose for a column of numbers or dates: round ones, so that they tell nothing of single values.
-#
-# The first and the last edge do not come from the table. Those between them are multiples of a round step, and lie
-# between the values of ordinary records: the smallest and the largest value are never among them.
+# Proposed edges of ranges for numbers and dates are round, so that they disclose nothing about single values. The first
+# and the last edge do not come from the table. The others are multiples of a round step between the values of ordinary
+# records, and never the smallest or the largest value.
 
 RANGES = 6
-"""About how many ranges are proposed."""
+"""The approximate number of proposed ranges."""
 ORDINARY_SHARES = (0.02, 0.98)
-"""Between these shares of the records lie the values that the ranges are made for; the others go to the outer ones."""
+"""The shares of the records between which the ranges are fitted; the outer ranges hold the other values."""
 STEPS = (1, 2, 5, 10)
 MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
 FIRST_DAY, LAST_DAY = datetime.date(1900, 1, 1), datetime.date(2100, 1, 1)
 
 
 def propose_number_edges(numbers: npt.NDArray[np.float64], *, is_whole: bool) -> tuple[str, ...]:
-    """Edges for numbers: from 0, or from below everything, to above everything; empty where there is nothing to cut."""
+    """Edges for numbers, from 0 or -inf to inf; none if one range would hold everything."""
     finite = numbers[np.isfinite(numbers)]
     low, high = map(float, np.quantile(finite, ORDINARY_SHARES, method="nearest")) if len(finite) else (0.0, 0.0)
     width = (high - low) / RANGES
@@ -59,14 +58,14 @@ def propose_number_edges(numbers: npt.NDArray[np.float64], *, is_whole: bool) ->
     power = max(math.floor(math.log10(width)), 0 if is_whole else -300)
     step = next(step for step in STEPS if step * 10.0**power >= width or step == STEPS[-1])
     unit = Decimal(step).scaleb(power)
-    # By their digits: 0.6 / 0.2 is below 3 in floating-point numbers, and 0.6 would be an edge.
+    # With decimal digits: 0.6 / 0.2 is below 3 in floating point, and 0.6 would be an edge.
     first, last = math.floor(Decimal(repr(low)) / unit) + 1, math.ceil(Decimal(repr(high)) / unit) - 1
     inner = [format(unit * number, "f") for number in range(first, last + 1)]
     return _join_edges("0" if numbers.min() >= 0 else "-inf", inner, "inf")
 
 
 def propose_date_edges(days: npt.NDArray[np.int64]) -> tuple[str, ...]:
-    """Edges for dates, given in days since 1970: firsts of months, between the turns of two centuries."""
+    """Edges for dates given in days since 1970: first days of months, between the years 1900 and 2100."""
     low, high = (_convert_to_date(int(day)) for day in np.quantile(days, ORDINARY_SHARES, method="nearest"))
     months = [12 * day.year + day.month - 1 for day in (low, high)]
     step = next((step for step in MONTHS if step * RANGES >= months[1] - months[0]), MONTHS[-1])
@@ -80,7 +79,7 @@ def propose_date_edges(days: npt.NDArray[np.int64]) -> tuple[str, ...]:
 
 
 def _convert_to_date(days: int) -> datetime.date:
-    """A date from days since 1970; the nearest there is for those of other ages."""
+    """A date from days since 1970; the nearest date that exists if it is out of range."""
     ordinal = datetime.date(1970, 1, 1).toordinal() + days
     return datetime.date.fromordinal(min(max(ordinal, 1), datetime.date.max.toordinal()))
 
@@ -93,10 +92,10 @@ def _join_edges(first: str, inner: Sequence[str], last: str) -> tuple[str, ...]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 MOST_ROWS = 200_000
-"""So many rows are looked at: enough for a guess."""
+"""The number of rows read for a guess."""
 BATCH_ROWS = 1 << 16
 MANY_NUMBERS = 20
-"""Numbers and dates of more different values than this are better published in ranges."""
+"""Numbers and dates with more distinct values than this are better published in ranges."""
 
 PERSON = re.compile(
     "(patient|patienten|paciente|pat|pt|person|personen|subject|participant|respondent|member|insured|insurance|insuree"
@@ -104,13 +103,13 @@ PERSON = re.compile(
     "(id|nbr|nr|no|num|number|nummer|numero|key|code|identifier)|(id|no|num|numero)(patient|paciente)"
     "|patient|person|subject|mrn|ssn|usubjid|subjid|pid|kvnr|nationalid|socialsecurity(number|no|nbr)?"
 )
-"""Names, without what is between their letters, of columns that say whose row it is."""
+"""Names of columns that identify the person of a row, without spaces and punctuation."""
 NAME_COLUMNS = re.compile(
     "(patient|person|subject|customer|client|employee|contact)?(name|firstname|lastname|surname|fullname|givenname"
     "|familyname|forename|maidenname|middlename|email|emailaddress|mail|phone|phonenumber|telephone|mobile|fax|address"
     "|street|streetaddress|passport|passportnumber|iban|licenseplate|ipaddress|url)"
 )
-"""Names of columns that name a person outright."""
+"""Names of columns that directly name a person."""
 CODES = frozenset(
     {
         *(
@@ -132,36 +131,38 @@ CODES = frozenset(
         *("diagnosis", "type", "class", "category", "status"),
     }
 )
-"""Words in the names of numbers that are no quantities."""
+"""Words in the names of numeric columns that are not quantities."""
 SENSITIVE = re.compile(
     "diag|disease|icd|illness|condition|hiv|cancer|drug|medication|treatment|therap|income|salary|wage|debt|religio"
     "|ethnic|orientation|politic|offen[cs]e|crime|result|outcome|score|grade"
     "|krankheit|erkrankung|befund|einkommen|gehalt|maladie|revenu|enfermedad"
 )
-"""What is in the names of columns that are often sensitive."""
+"""Parts of the names of columns that are often sensitive."""
 
 
 @dataclass(frozen=True)
 class ColumnGuess:
-    """What a column may be for, and why."""
+    """The likely role of a column, and the reasons."""
 
     name: str
     role: Role
     remarks: tuple[str, ...] = ()
     edges: tuple[str, ...] = ()
-    """Round edges of ranges in which it could be published."""
+    """Round edges of ranges in which the column could be published."""
     has_repeats: bool = False
     """Whether a value has several rows."""
     is_ordered: bool = False
-    """Whether the rows of a person can be put in order by it: dates, times and whole numbers in which they differ."""
+    """Whether the rows of a person can be ordered by this column: dates, times and whole numbers that vary within
+    persons.
+    """
     is_time: bool = False
     may_be_sensitive: bool = False
     may_be_person: bool = False
-    """Whether it may say whose row it is, though another column may as well."""
+    """Whether the column may identify the person of a row, though another column may as well."""
 
     @property
     def is_ranged(self) -> bool:
-        """Whether ranges are proposed that hold unless somebody decides otherwise: days can be looked up elsewhere."""
+        """Whether ranges are proposed by default, as for dates, which others may look up elsewhere."""
         return self.is_time and bool(self.edges)
 
     def add_remarks(self, *remarks: str) -> ColumnGuess:
@@ -171,39 +172,39 @@ class ColumnGuess:
 
 @dataclass(frozen=True)
 class TableGuess:
-    """What all columns may be for, in the order of the table."""
+    """The likely roles of all columns, in the order of the table."""
 
     columns: tuple[ColumnGuess, ...]
     missing_markers: tuple[str, ...] = ()
-    """Marks for missing values that occur."""
+    """Markers for missing values that occur."""
     doubtful_markers: tuple[str, ...] = ()
-    """Texts that occur, and may be such marks."""
+    """Strings that occur and may be such markers."""
     decimal: str = POINT
-    """A comma where texts are numbers with it."""
+    """The decimal mark: a comma if strings are numbers with commas."""
 
     def mark_predictive(self, predictive: Collection[str], sensitive: str, *, is_sure: bool) -> TableGuess:
-        """The same, where some columns tell another: they are left out if that one is surely sensitive."""
+        """Marks predictive columns, and drops them if the column they disclose is surely sensitive."""
         columns = []
         for column in self.columns:
             if column.name not in predictive or column.role is not Role.PUBLIC:
                 columns.append(column)
                 continue
-            remark = f"tells {sensitive!r}, which no protection of that column hides"
+            remark = f"discloses {sensitive!r}, even if that column is protected"
             remarked_column = column.add_remarks(
-                remark if is_sure else f"{remark}: leave it out if that one is sensitive"
+                remark if is_sure else f"{remark}: drop it if {sensitive!r} is sensitive"
             )
             columns.append(replace(remarked_column, role=Role.DROPPED) if is_sure else remarked_column)
         return replace(self, columns=tuple(columns))
 
     def select_roles(self, *roles: Role) -> tuple[ColumnGuess, ...]:
-        """The columns that may have one of some roles."""
+        """The columns whose likely role is one of `roles`."""
         return tuple(column for column in self.columns if column.role in roles)
 
 
 def guess_table(table: str | Path, *, read: ReadOptions = DEFAULT_READ_OPTIONS) -> tuple[TableGuess, pa.Table]:
-    """Guess what the columns of a table are for, from its first rows, which are given back too.
+    """Guess the roles of the columns from the first rows of a table, which are returned too.
 
-    To open a CSV file is to read all of it, so it is opened once more at most: when it is known how it is to be read.
+    Opening a CSV file reads all of it, so it is opened at most once more, when its format is known.
     """
     source = _open_table(table, read)
     rows = _read_first_rows(source)
@@ -219,7 +220,7 @@ def guess_table(table: str | Path, *, read: ReadOptions = DEFAULT_READ_OPTIONS) 
     if missing or has_commas:
         source = _open_table(table, replace(read, missing=missing, decimal=decimal))
         rows = _read_first_rows(source)
-    # Looked up by name, a table takes its width each time.
+    # A table needs time in proportion to its width for each lookup by name.
     columns_by_name = dict(zip(rows.column_names, rows.columns, strict=True))
     guesses = [_guess(field.name, field.type, columns_by_name.get(field.name), marks) for field in source.schema]
     columns = _check_order_within_persons(_leave_out_rival_persons(guesses), rows)
@@ -236,8 +237,8 @@ def _has_commas(column: pa.ChunkedArray, missing: Sequence[str]) -> bool:
 
 def _open_table(table: str | Path, read: ReadOptions) -> Source:
     if str(table) == STANDARD_INPUT:
-        raise SourceError("a request file names its table, and standard input has no name; give a file.")
-    with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:  # what is spooled there has no name any more
+        raise SourceError("a request file must name its table, and standard input has no name; give a file.")
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:  # the spooled copy is unlinked while it is open
         return open_source(table, Path(folder) / "spool", read=read)
 
 
@@ -263,7 +264,7 @@ def _is_publishable(kind: pa.DataType) -> bool:
 
 
 def _find_marks(column: pa.ChunkedArray) -> frozenset[str]:
-    """The usual marks that a column of texts holds; nothing else of it is looked at."""
+    """The usual markers in a column of strings; nothing else in the column is looked at."""
     if not pa.types.is_string(column.type):
         return frozenset()
     usual = pa.array((*MISSING_MARKERS, *DOUBTFUL_MARKERS))
@@ -273,12 +274,10 @@ def _find_marks(column: pa.ChunkedArray) -> frozenset[str]:
 def _guess(
     name: str, kind: pa.DataType, column: pa.ChunkedArray | None, marks: Mapping[str, frozenset[str]]
 ) -> ColumnGuess:
-    """The first of these that fits; what is in doubt is left out."""
+    """The first role that fits; doubtful columns are dropped."""
     if not name or column is None:
         is_empty = pa.types.is_null(kind)
-        remark = (
-            "holds no value at all" if is_empty else "of a type that cannot be published" if name else "has no name"
-        )
+        remark = "holds no value" if is_empty else "of a type that cannot be published" if name else "has no name"
         return ColumnGuess(name, Role.DROPPED, (remark,))
     profile, rows = _profile(name, column), len(column)
     letters = re.sub("[^a-z]", "", normalize("NFKD", name.lower()))  # without accents
@@ -297,7 +296,7 @@ def _guess(
         may_be_sensitive=bool(SENSITIVE.search(name.lower())),
     )
     if is_discrete and len(profile.values) and PERSON.fullmatch(letters):
-        gap_remarks = ("some rows have none, which have to be completed or removed",) if profile.missing else ()
+        gap_remarks = ("rows without a value must be completed or removed",) if profile.missing else ()
         return replace(guess.add_remarks(*gap_remarks), role=Role.PERSON, edges=())
     if NAME_COLUMNS.fullmatch(letters):
         return _mark_as_left_out(guess, "names people")
@@ -313,7 +312,10 @@ def _guess(
 
 
 def _mark_as_left_out(guess: ColumnGuess, remark: str) -> ColumnGuess:
-    """A column that names somebody: an identifier, unless its values repeat, which would be told of persons."""
+    """A column that may name a person: an identifier, or a dropped column if its values repeat.
+
+    Repeated values of an identifier would be mistaken for persons with several rows.
+    """
     return replace(guess.add_remarks(remark), role=Role.DROPPED if guess.has_repeats else Role.IDENTIFIER, edges=())
 
 
@@ -324,7 +326,7 @@ def _profile(name: str, column: pa.ChunkedArray) -> ColumnProfile:
 
 
 def _propose_edges(profile: ColumnProfile) -> tuple[str, ...]:
-    """Round edges for a quantity or a date of many values."""
+    """Round edges for a quantity or a date with many values."""
     kind, name_words = profile.type, re.findall("[a-z]+", re.sub("([a-z])([A-Z])", r"\1 \2", profile.name).lower())
     if len(profile.values) <= MANY_NUMBERS or not CODES.isdisjoint(name_words):
         return ()
@@ -338,30 +340,30 @@ def _propose_edges(profile: ColumnProfile) -> tuple[str, ...]:
 
 
 def _list_reasons(profile: ColumnProfile, rows: int, *, has_edges: bool) -> list[str]:
-    """Why a column is better left out."""
+    """The reasons to drop a column."""
     reasons = []
     if profile.missing == rows:
-        reasons.append("holds no value at all")
+        reasons.append("holds no value")
     elif 2 * profile.missing > rows:
         reasons.append("mostly missing")
     if len(profile.values) and explain_uniqueness(profile, rows):
         reasons.append(
-            "nearly unique as it is: could be published in ranges, see [ranges] below" if has_edges else "nearly unique"
+            "nearly unique: could be published in ranges, see [ranges] below" if has_edges else "nearly unique"
         )
     if pa.types.is_string(profile.type) and len(profile.values):
         if pc.max(pc.utf8_length(profile.values)).as_py() > LONGEST_VALUE:
-            reasons.append("long texts, which can name people")
+            reasons.append("long strings, which can name people")
         if pc.any(pc.match_substring_regex(profile.values, "[\r\n]")).as_py():
-            reasons.append("texts with line breaks")
+            reasons.append("strings with line breaks")
     return reasons
 
 
 def _leave_out_rival_persons(guesses: Sequence[ColumnGuess]) -> tuple[ColumnGuess, ...]:
-    """Where several columns may say whose row it is, all of them are left out, and none is named."""
+    """If several columns may identify the person of a row, drop all of them."""
     if sum(guess.role is Role.PERSON for guess in guesses) <= 1:
         return tuple(guesses)
     return tuple(
-        replace(_mark_as_left_out(guess, "may say whose row it is"), may_be_person=True)
+        replace(_mark_as_left_out(guess, "may identify the person of a row"), may_be_person=True)
         if guess.role is Role.PERSON
         else guess
         for guess in guesses
@@ -369,7 +371,7 @@ def _leave_out_rival_persons(guesses: Sequence[ColumnGuess]) -> tuple[ColumnGues
 
 
 def _check_order_within_persons(guesses: Sequence[ColumnGuess], rows: pa.Table) -> tuple[ColumnGuess, ...]:
-    """Nobody's rows stand in an order by what is the same in all of them, as a date of birth is."""
+    """Mark columns that do not vary within persons, such as a date of birth, as unsuitable for ordering rows."""
     person = next((guess.name for guess in guesses if guess.role is Role.PERSON), None)
     ordered = [guess.name for guess in guesses if guess.is_ordered and guess.name != person]
     if person is None or not ordered:

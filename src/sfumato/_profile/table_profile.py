@@ -1,4 +1,4 @@
-"""The first pass over a table: what its columns hold and how often, how many records are alike, and some records."""
+"""Profiles a table in the first pass: values and counts of each column, class sizes, and a sample of records."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sfumato._core.random_draws import Draws
 from sfumato._engines.engine import Engine, TablePiece
 from sfumato._engines.shuffle import ORDER
 from sfumato._profile.batch_preparation import Preparation
+from sfumato._profile.combined_column_counts import count_and_hash_columns
 from sfumato._profile.equivalence_classes import ClassSizeShares, ClassSizeSketch, HashCache
-from sfumato._profile.joint_counts import count_and_hash_columns
 from sfumato._profile.piece_offsets import PieceCounts
 from sfumato._profile.record_sample import SAMPLE_PURPOSE, Sampler
 from sfumato._readers.sources import Source
@@ -23,23 +23,23 @@ from sfumato._records.column_codes import convert_to_arrow, encode_batch_values
 from sfumato._request.schema import NullPolicy
 
 MOST_VALUES = 1 << 20
-"""A column of more values than this is not counted value by value."""
+"""A column with more distinct values is not counted value by value."""
 
 MOST_BYTES = 1 << 28
-"""Neither is one whose texts, each of them once, have more bytes than this: they are held in memory."""
+"""A column whose distinct strings have more bytes is not counted value by value, because they are held in memory."""
 
 LINE_BREAK = "[\r\n]"
 
 MISSING: Counts = np.zeros(1, dtype=np.int64)
-"""The place of the missing value, before all others."""
+"""The position of the missing value, before all others."""
 
 FEW_RECORDS = 5
-"""A value of fewer records than this is nearly an identifier."""
+"""A value with fewer records than this is nearly an identifier."""
 
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """The values of a column in canonical order with their counts; no values where there are too many."""
+    """The values of a column in canonical order with their counts; empty if there are too many values."""
 
     name: str
     type: pa.DataType
@@ -48,40 +48,40 @@ class ColumnProfile:
     missing: int
     is_wide: bool
     max_length: int = 0
-    """How many characters the longest text has, also where there are too many to be here."""
+    """The number of characters of the longest string, also if there are too many values to list."""
     has_line_breaks: bool = False
-    """Whether a text has one, also where there are too many to be here."""
+    """Whether a string has a line break, also if there are too many values to list."""
 
     def count_nearly_unique(self, rows: int = 1) -> int:
-        """How many records share their value with those of very few others, if a person has up to so many rows."""
+        """The number of records that share their value with very few others, if a person has up to `rows` rows."""
         return int(self.counts[self.counts <= (FEW_RECORDS - 1) * rows].sum())
 
     def count_unique(self, rows: int = 1) -> int:
-        """How many records have a value that may be of one person alone, if a person has up to so many rows."""
+        """The number of records whose value may belong to one person, if a person has up to `rows` rows."""
         return int(self.counts[self.counts <= rows].sum())
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What the first pass learned."""
+    """The result of the first pass."""
 
     rows: int
     columns: dict[str, ColumnProfile]
     sample_table: pa.Table
-    """Some records, or all of them if they are not many."""
+    """A sample of the records, or all of them if they are not many."""
     class_sizes: ClassSizeShares
-    """How many records are alone with their public columns."""
+    """The shares of the records by class size on the public columns."""
     class_sizes_before: ClassSizeShares | None
-    """The same before columns were put into ranges, if any were."""
+    """The same before columns were grouped into ranges, if any were."""
     dropped_rows: int = 0
-    """How many rows of the table are not among them."""
+    """The number of rows of the table that were dropped."""
     pieces: tuple[PieceCounts, ...] = ()
-    """What each piece holds of what is sensitive: its values in canonical order, and the missing one."""
+    """The counts of the sensitive values in each piece: in canonical order, and then the missing value."""
 
 
 @dataclass(frozen=True)
 class Counting:
-    """What is counted: all columns; what is sensitive may be made of parts, and some public columns have ranges."""
+    """The columns to count; the sensitive column may have parts, and some public columns have ranges."""
 
     schema: pa.Schema
     sensitive: str
@@ -89,42 +89,42 @@ class Counting:
     binned_columns: tuple[str, ...]
     draws: Draws
     expected_rows: int | None = None
-    """How many records come, where that is known."""
+    """The number of records to come, if known."""
 
     @cached_property
     def salts(self) -> dict[str, np.uint64]:
-        """For each public column what its values are hashed with."""
+        """The salt of each public column's hashes."""
         public = [name for name in self.schema.names if name not in (self.sensitive, *self.sensitive_parts)]
         return dict(zip(public, self.draws.get_stream("alike").draw_bits(0, len(public)), strict=True))
 
     @cached_property
     def hash_caches(self) -> dict[str, HashCache]:
-        """For each public column the words of its values."""
+        """The hashes of each public column's values."""
         return {name: HashCache(salt) for name, salt in self.salts.items()}
 
     @cached_property
     def sampled_columns(self) -> list[str]:
-        """The columns of the records that are kept."""
+        """The columns of the sampled records."""
         return [*self.salts, *(self.sensitive_parts or [self.sensitive])]
 
 
 class Profiler:
-    """Collects the profile batch by batch, and piece by piece: however the rows were cut, the result is the same."""
+    """Collects the profile batch by batch and piece by piece; the result does not depend on how rows are cut."""
 
     def __init__(self, counting: Counting) -> None:
         self.counting = counting
         self.rows_read = 0
-        """How many rows there were, those that were left out included."""
+        """The number of rows read, including dropped rows."""
         self.rows = 0
         schema, expected = counting.schema, counting.expected_rows
         self.counters = {name: _ValueCounter(name, schema.field(name).type) for name in schema.names}
         self.sampler = Sampler(pa.schema([schema.field(name) for name in counting.sampled_columns]), expected)
         self.sketch_after, self.sketch_before = ClassSizeSketch(expected), ClassSizeSketch(expected)
         self.pieces: list[PieceCounts] = []
-        """Those that were merged; by the places of the values in order of their first appearance."""
+        """The merged pieces; counts are in order of the values' first appearance."""
 
     def add(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, random_keys: RandomBits) -> None:
-        """Count a batch; `raw` has the same rows before they were prepared, and each has a word to be sampled by."""
+        """Count a batch; `raw` has the same rows before preparation, and `random_keys` decide which are sampled."""
         value_hashes = self.counting.hash_caches
         coded = {name: encode_batch_values(prepared.column(name)) for name in self.counters}
         public = {
@@ -143,7 +143,7 @@ class Profiler:
         self.rows += len(random_keys)
 
     def merge(self, other: Profiler) -> None:
-        """Add what was counted in the piece after those that were, or in several pieces."""
+        """Add the counts of the next piece, or of the next pieces."""
         self.rows_read += other.rows_read
         self.rows += other.rows
         places = {name: counter.merge(other.counters[name]) for name, counter in self.counters.items()}
@@ -158,7 +158,7 @@ class Profiler:
         self.sketch_before.merge(other.sketch_before)
 
     def build_profile(self, rows_each: int = 1) -> Profile:
-        """The profile of all rows added; persons have up to so many rows each."""
+        """The profile of all rows added; persons have up to `rows_each` rows each."""
         columns = {name: entry.build_profile() for name, entry in self.counters.items()}
         has_bins = bool(set(self.counting.binned_columns) & set(self.counting.salts))
         before = self.sketch_before.compute_shares(self.rows, rows_each) if has_bins else None
@@ -185,18 +185,19 @@ class _ValueCounter:
         self.text_bytes = self.max_length = 0
         self.has_line_breaks = False
         self._last_places: tuple[pa.Array, Counts] | None = None
-        """The values that were added last, and their places, which never change: neighbours mostly list the same."""
+        """The values that were added last, and their positions, which never change: most batches list the same values.
+        """
 
     def add(self, values: pa.Array, counts: Counts) -> Counts:
-        """Add distinct values with their counts, that of the missing one last; returns their places.
+        """Add distinct values with their counts, the missing value's count last; returns their positions.
 
-        Only that of the missing one where there are too many. A dictionary may list values that no row has: they are
-        not of this table, and must not be published.
+        If there are too many values, returns only the position of the missing value. A dictionary may list values that
+        no row has; they are not in the table, and must not be published.
         """
         if not counts[:-1].all():
             values, counts = values.filter(convert_to_arrow(counts[:-1] > 0)), counts[np.append(counts[:-1] > 0, True)]
         places = MISSING if self.is_wide else np.append(self._find_places(values), 0)
-        if self.is_wide:  # perhaps since these
+        if self.is_wide:  # it may have become too wide just above
             self._inspect_texts(values)
             self._last_places = None
             self.counts[0] += counts[-1]
@@ -205,7 +206,7 @@ class _ValueCounter:
         return places
 
     def merge(self, other: _ValueCounter) -> Counts:
-        """Add what was counted elsewhere; returns the places of its values, that of the missing one last."""
+        """Add what another counter counted; returns the positions of its values, the missing value's last."""
         if other.is_wide:
             self._widen()
             self.max_length = max(self.max_length, other.max_length)
@@ -213,19 +214,19 @@ class _ValueCounter:
         return self.add(other.values, np.roll(other.counts, -1))
 
     def _widen(self) -> None:
-        """Count no values any more, because there are too many."""
+        """Stop counting values, because there are too many."""
         self._inspect_texts(self.values)
         self.is_wide = True
         self.values, self.counts = self.values[:0], self.counts[:1]
 
     def _inspect_texts(self, values: pa.Array) -> None:
-        """Remember of texts what may forbid to publish them, for they are about to be forgotten."""
+        """Record what may forbid publishing the strings, before they are forgotten."""
         if pa.types.is_string(values.type) and len(values):
             self.max_length = max(self.max_length, pc.max(pc.utf8_length(values)).as_py())
             self.has_line_breaks |= pc.any(pc.match_substring_regex(values, LINE_BREAK)).as_py()
 
     def _find_places(self, values: pa.Array) -> Counts:
-        """The places of distinct values; new ones get the next places."""
+        """The positions of distinct values; new values get the next positions."""
         if self._last_places is None or not values.equals(self._last_places[0]):
             self._last_places = values, self._add_places(values)
         return self._last_places[1]
@@ -245,7 +246,7 @@ class _ValueCounter:
         return places
 
     def sort_values(self) -> Counts:
-        """The values in canonical order."""
+        """Sort the values into canonical order."""
         order: Counts = pc.sort_indices(self.values).to_numpy().astype(np.int64)
         return order
 
@@ -267,7 +268,7 @@ class _ValueCounter:
 
 
 def _count_text_bytes(values: pa.Array) -> int:
-    """How many bytes texts have; other values are short."""
+    """The number of bytes of strings; other values are short."""
     return (pc.sum(pc.binary_length(values)).as_py() or 0) if pa.types.is_string(values.type) else 0
 
 
@@ -275,7 +276,7 @@ def _count_text_bytes(values: pa.Array) -> int:
 
 
 def profile_table(engine: Engine, source: Source, preparation: Preparation, draws: Draws) -> Profile:
-    """The first pass: count the prepared rows of a table."""
+    """Make the first pass: count the prepared rows of a table."""
     schema, types = preparation.schema, preparation.derive_types(source.schema)
     parts = tuple(name for name in schema.sensitive_columns if name != schema.sensitive_name)
     expected = None if schema.nulls is NullPolicy.DROP else source.rows
@@ -290,10 +291,10 @@ def profile_table(engine: Engine, source: Source, preparation: Preparation, draw
 
 
 def _profile_piece(counting: Counting, preparation: Preparation, piece: TablePiece) -> Profiler:
-    """Count one piece by itself."""
+    """Count one piece separately."""
     profiler, stream = Profiler(counting), counting.draws.get_stream(SAMPLE_PURPOSE)
     for batch, first in piece.read_batches(preparation.columns):
-        # A record has the word of its number before rows are left out, which no other piece has to be known for.
+        # Random keys follow from row numbers before rows are dropped, so no other piece has to be read.
         random_keys = convert_to_arrow(stream.draw_bits(first, batch.num_rows))
         kept_batch = preparation.filter_rows(batch.append_column(ORDER, random_keys))
         prepared = preparation.append_compound(preparation.prepare_rows(kept_batch))

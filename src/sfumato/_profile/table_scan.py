@@ -1,4 +1,4 @@
-"""The first reading of a table: checked, counted, and described to its holder."""
+"""Reads the table for the first time: checks it, counts it, and describes it to the data steward."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ from sfumato._request.schema import NullPolicy, Schema
 from sfumato._request.warnings import Notice
 
 MOST_NAMED = 3
-"""So many of the columns that make most records alone are named."""
+"""The number of named columns without which the most records would no longer be unique."""
 
 
 CACHE_SHARE = 4
-"""One of so many parts of the memory may be taken by what was read, until it is needed again."""
+"""The cache may take one part in so many of the memory, for rows that are needed again."""
 
 
 @dataclass(frozen=True)
 class TableScan:
-    """What the first pass found: secret."""
+    """The result of the first pass. Secret."""
 
     source: Source
-    """The rows that are published: those of the table, or of each person as many as were asked for."""
+    """The rows that are published: all rows of the table, or the requested number for each person."""
     persons: PersonCheck | None
-    """How persons were checked; None where nothing tells them apart."""
+    """The result of the person check; None if no column identifies persons."""
     preparation: Preparation
     columns: tuple[TableColumn, ...]
     sensitive: SensitiveColumns
@@ -60,7 +60,7 @@ class TableScan:
     pieces: tuple[PieceCounts, ...]
     """The histogram of each piece of the table."""
     sample: Sample
-    """Some records, or all of them if they are not many."""
+    """A sample of the records, or all of them if they are not many."""
     uniqueness: Uniqueness
     notices: tuple[Notice, ...]
 
@@ -76,7 +76,7 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
     most_combinations: int = 0,
     is_cached: bool = False,
 ) -> TableScan:
-    """Read the table once: check it, and count its sensitive column; what was read may be kept for the second time."""
+    """Read the table once: check it, and count its sensitive column. The rows may be cached for the second pass."""
     schema.check_columns(source.schema.names)
     names = schema.select_published(source.schema.names)
     check_types(source.schema, names)
@@ -91,7 +91,8 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
             check_identifier(name, PersonGrouping(engine, source, name, folder), draws)
     if is_cached:
         source = CachedSource(source, folder, engine.allot_resources(1).memory // CACHE_SHARE)
-    has_missing_group = schema.nulls is not NullPolicy.ERROR  # else what is missing must stay so, to be found
+    # With the policy "error", a missing value must stay missing, so that it is refused.
+    has_missing_group = schema.nulls is not NullPolicy.ERROR
     groups = {
         name: list_groups(schema.hierarchies[name], level, with_missing=has_missing_group)
         for name, level in schema.publish_at.items()
@@ -120,7 +121,7 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
 
 
 def _make_declared_domains(schema: Schema, names: Sequence[str], text: Sequence[str]) -> dict[str, pa.Array]:
-    """The declared domains, in their types; merging rare values does not change the type of the others."""
+    """The declared domains in their types; merging rare values does not change the type of the others."""
     domains = {}
     for name in (name for name in names if name in schema.domains):
         merged = schema.merged_values.get(name)
@@ -130,10 +131,10 @@ def _make_declared_domains(schema: Schema, names: Sequence[str], text: Sequence[
 
 
 def _find_domain_places(profile: Profile, sensitive: SensitiveColumns) -> Counts:
-    """The place in the domain of each value that the profile counted, and of the missing value after them."""
+    """The position in the domain of each counted value, and then of the missing value."""
     column_profile = profile.columns[sensitive.name]
     if len(sensitive.parts) > 1:
-        # Nothing of a compound is missing.
+        # A compound has no missing value.
         return np.append(sensitive.find_places(column_profile.values.to_pylist()), 0)
     column = sensitive.parts[0]
     places = pc.index_in(column_profile.values, column.values).to_numpy(zero_copy_only=False)
@@ -149,7 +150,7 @@ def _sum_by_place(counts: Numbers, places: Places, size: int) -> Counts:
 def _build_histogram(
     profile: Profile, schema: Schema, sensitive: SensitiveColumns
 ) -> tuple[Histogram, tuple[PieceCounts, ...]]:
-    """How many records hold each value of the domain: in the whole table, and in each piece of it."""
+    """The number of records of each value of the domain, in the whole table and in each piece."""
     column_profile, places, domain = (
         profile.columns[sensitive.name],
         _find_domain_places(profile, sensitive),

@@ -1,1 +1,1 @@
-"""Plans and publishes a release: the request, the plan with its warnings, and the act itself."""
+"""Plans and publishes a release: the request, the plan with its warnings, and the publication."""

@@ -1,4 +1,4 @@
-"""Publishing: two passes over a table, one release, whole or not at all."""
+"""Publishes a table in two passes: a complete release, or nothing."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ from sfumato.errors import (
     explain_os_error,
 )
 
-PRIVATE = "PRIVATE: for the holder of the table; only the release itself may be passed on"
+PRIVATE = "PRIVATE: for the data steward; pass on only the release itself"
 
 
 @dataclass(frozen=True, repr=False)
 class Publication:
-    """A release that was written, and what its holder should know. All but the release is private."""
+    """A written release, with the advice for its data steward. Everything except the release is private."""
 
     release: Release
     notices: tuple[Notice, ...]
@@ -77,11 +77,11 @@ class Publication:
         return f"Publication({self.release!r}, {format_value_count(self.notices, 'notice')}; private)"
 
     def _repr_html_(self) -> str:
-        """For a notebook, marked as private."""
+        """The HTML form for a notebook, marked as private."""
         return frame_parts(render_release(self.release), *self._render_advice(), ribbon=PRIVATE)
 
     def _render_advice(self) -> Iterator[str]:
-        """What the holder should know, in sentences and in pictures of what public columns tell."""
+        """The advice for the data steward: sentences, and figures of what public columns disclose."""
         if self.notices:
             yield element("ul", *(element("li", escape_markup(item.sentence)) for item in self.notices))
         yield render_paragraphs([self.uniqueness.sentence])
@@ -102,10 +102,10 @@ KEY_NOT_KEPT = Notice(
 
 
 def _warn(notice: Notice) -> None:
-    warnings.warn(NoticeWarning(notice), stacklevel=4)  # said of the line that publishes
+    warnings.warn(NoticeWarning(notice), stacklevel=4)  # attributed to the line that publishes
 
 
-def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
+def publish(  # noqa: PLR0913 - one argument for each decision of the data steward
     request: Request,
     out: str | Path,
     *,
@@ -118,32 +118,33 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     as_csv: bool = False,
     describe: Description | str | Path | None = None,
 ) -> Publication:
-    """Publish a table: the release appears at `out` whole, or nothing does.
+    """Publish a table: a complete release appears at `out`, or nothing.
 
-    Notices are handed to `on_notice` as soon as the table has been read once, before anything of it is published; they
-    are warnings if nobody takes them. One whose code is in `fail_on` stops everything. With `as_csv` each table is
-    written as CSV too, beside its Parquet file. `describe` says in words what is published; it may be a TOML file.
+    Passes notices to `on_notice` after the first pass, before anything is published; by default they become Python
+    warnings. A notice whose code is in `fail_on` stops the publication. With `as_csv`, each table is also written as
+    CSV, beside its Parquet file. `describe` is the description of the release, or the name of a TOML file that holds
+    it.
     """
     check_codes(fail_on, list_notice_codes())
     description = describe if isinstance(describe, Description) else Description.read_optional(describe)
     target, engine = make_destination(out), engine or choose_engine(request.table)
-    remove_stale(target.local_path)  # first, because an old release may come back by it
+    remove_stale(target.local_path)  # first, because this may restore an old release
     plan_path = Path(plan_file) if plan_file is not None else None
     try:
         target.check(force=force)
         check_plan_file(plan_path, target.local_path)
         with claim_plan_file(plan_path) as claim, make_staging_folder(target.local_path) as folder:
             source = open_table(request, folder, engine)
-            # What a plan file remembers must be known again wherever the table lies then.
+            # A plan file must recognise the table's content later, wherever the table lies then.
             compute_digest = partial(source.compute_fingerprint, engine.map_items, is_content=plan_path is not None)
             fingerprint, repeated_plan = _compute_first_digest(compute_digest), claim.repeated_plan
             if repeated_plan is not None:
                 repeated_plan.check(fingerprint, request.to_record())
             key = _choose_draws(repeated_plan, unsafe_test_key)
-            # A key that is kept is bound to its table; a fresh one is used once, and needs no reading of the content.
+            # A kept key is bound to its table; a fresh one is used once, so the content need not be read.
             request_record = request.to_record() if repeated_plan is None else repeated_plan.request_record
             draws = key if plan_path is None else request_record.bind(key, fingerprint)
-            original_request = request  # as it was made, before rare values were merged
+            original_request = request  # the request as given, before rare values were merged
             request, survey = survey_table(request, source, engine, folder, draws, keeps=True)
             repeated_mechanism = repeated_plan.mechanism if repeated_plan else None
             publication_plan = make_publication_plan(request, survey, draws, repeated_mechanism)
@@ -181,7 +182,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
 def _report_notices(
     notices: Sequence[Notice], on_notice: Callable[[Notice], None], fatal_codes: Collection[str]
 ) -> None:
-    """Hands each notice over, and then stops if one is not accepted."""
+    """Passes each notice on, and then stops if one of them is fatal."""
     for notice in notices:
         on_notice(notice)
     check_notices(notices, fatal_codes)
@@ -198,17 +199,17 @@ def _make_side_table(rewrite: Rewrite, manifest: Manifest) -> SideTable | None:
 
 
 def _choose_draws(repeated_plan: PlanFile | None, test_key: str | None) -> Draws:
-    """The key of the plan file if there is one, else a test key if one was given, else a fresh secret."""
+    """The key of the plan file if there is one, otherwise the test key if given, otherwise a fresh secret."""
     test_draws = Draws.unsafe_test_key(test_key) if test_key is not None else None
     if repeated_plan is None:
         return test_draws or Draws.from_fresh_key()
     if test_draws is not None and test_draws != repeated_plan.draws:
-        raise SpecError("the plan file holds another key than the test key; give one of the two.")
+        raise SpecError("the plan file holds another key than the test key; use only one of the two.")
     return repeated_plan.draws
 
 
 def _compute_first_digest(compute_digest: Callable[[], str]) -> str:
-    """The digest of a table that was opened, and may be gone by now."""
+    """The digest of an opened table, which may have been removed since."""
     try:
         return compute_digest()
     except OSError as error:
@@ -217,18 +218,18 @@ def _compute_first_digest(compute_digest: Callable[[], str]) -> str:
 
 @contextmanager
 def _guard_against_change(compute_digest: Callable[[], str], fingerprint: str) -> Iterator[Callable[[], None]]:
-    """Refuse a table that is another one at the second reading: to be checked after it, and if anything breaks."""
+    """Refuse a table that changed before the second reading; checked after it, and after any error."""
 
     def check_unchanged() -> None:
         if _has_changed(compute_digest, fingerprint):
-            raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
+            raise SourceError("the table changed while it was read; publish it again when no program writes to it.")
 
     try:
         yield check_unchanged
     except SfumatoError:
         raise
     except Exception:
-        check_unchanged()  # whatever that broke in between
+        check_unchanged()  # the change may be the reason for the error
         raise
 
 
@@ -236,36 +237,36 @@ def _has_changed(compute_digest: Callable[[], str], fingerprint: str) -> bool:
     try:
         return compute_digest() != fingerprint
     except (OSError, EngineError):
-        return True  # it is not even there any more
+        return True  # the table no longer exists
 
 
 def _check_packable(target: Destination, survey: TableScan) -> None:
     if target.is_packed and (files := Layout.of(survey.histogram.total).files) > 1:
         raise TargetError(
-            f"{survey.histogram.total:,} records are published in {files} files, which are not packed into one "
+            f"{survey.histogram.total:,} records are published in {files} files, which cannot be packed into one "
             ".zip; choose the name of a directory."
         )
 
 
 def _pack_release(folder: Path) -> Path:
-    """The release as one file."""
+    """The release as a single file."""
     zip_path = folder.with_suffix(".zip")
     pack(folder, zip_path)
     return zip_path
 
 
 def _describe(folder: Path, manifest: Manifest, survey: TableScan, engine: Engine, digests: Mapping[str, str]) -> None:
-    """Write everything beside the data, and verify the whole release before anybody sees it.
+    """Write every file except the data, and verify the whole release before it appears.
 
-    The digests are those of what was to be written; what is on the disk is read when it is verified.
+    The digests are those of the data as it was meant to be written; the verification reads the files themselves.
     """
     if manifest.domain != survey.histogram.values:
-        raise InternalError("the design is not the one that was asked for. Please report this.")
+        raise InternalError("the design differs from the requested one. Please report this.")
     if manifest.weights is not None:
         write_weights(manifest, survey.sensitive, folder / WEIGHTS)
     for name, tables in manifest.copies.items():
         write_copy(tuple(folder / table for table in tables), folder / name, manifest.encoding, manifest.naming)
-    # From the manifest as it will be read, so that `verify` can write the same again.
+    # From the manifest as it will be read, so that `verify` can compute the same again.
     published = parse_manifest(manifest.to_json(folder, known_digests=dict.fromkeys(manifest.files, "")))
     (folder / README).write_bytes(make_readme(published, survey.histogram.total).encode())
     manifest_text = json.dumps(
@@ -273,7 +274,7 @@ def _describe(folder: Path, manifest: Manifest, survey: TableScan, engine: Engin
     )
     (folder / MANIFEST).write_text(manifest_text + "\n", encoding="utf-8")
     with ThreadPoolExecutor(1) as executor:
-        disk_sync = executor.submit(sync, *(folder / name for name in digests))  # which only waits for the disk
+        disk_sync = executor.submit(sync, *(folder / name for name in digests))  # waits only for the disk
         verification = verify_folder(folder, engine.map_items, are_ours=True)
         disk_sync.result()
     for check in verification.checks:
@@ -309,14 +310,14 @@ def _make_manifest(request: Request, survey: TableScan, rewrite: Rewrite, descri
 
 
 def write_weights(manifest: Manifest, sensitive: SensitiveColumns, path: Path) -> None:
-    """Write what each record adds to the unbiased count of each value."""
+    """Write the estimation weights: the contribution of each record to the unbiased count of each value."""
     domain = [split_value(value) for value in sensitive.domain]
     values = [
         pa.array([value[number] for value in domain], type=part.type) for number, part in enumerate(sensitive.parts)
     ]
     arrays: list[pa.Array] = []
     for name, column in (manifest.weights or {}).items():
-        # Numbers are arrays of numpy; names of columns are texts.
+        # Numbers are numpy arrays; column names are strings.
         places = convert_to_arrow(column) if isinstance(column, np.ndarray) else pa.array(column)
         arrays += [item.take(places) for item in values] if name in VALUE_WEIGHTS else [places]
     fields = [

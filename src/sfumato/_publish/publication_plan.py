@@ -1,4 +1,4 @@
-"""A request, and what would become of it: the plan, what it leaves open, and where it must not go out."""
+"""Plans the publication of a request: the design, the remaining risks, and the reasons to refuse it."""
 
 from __future__ import annotations
 
@@ -49,30 +49,30 @@ from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.capabilities import AttackModel, ErrorPrediction, PlanExplanation
 
 NOTABLE_UNIQUE_SHARE = 0.05
-"""From this share on it is worth a notice that records are alone with their public columns."""
+"""The share of unique records from which a notice is given."""
 NOTABLE_DISCLOSED_SHARE = 0.001
-"""Fewer records are told by single values of a column by chance."""
+"""A smaller share of disclosed records may occur by chance."""
 
 
 @dataclass(frozen=True)
 class PublicationPlan:
-    """What would be published, and what the holder should know before: secret."""
+    """The planned publication, with advice for the data steward. Secret."""
 
     choice: ChosenMechanism
     exposures: tuple[Attack, ...]
-    """What somebody believes who knows public columns, without the release and with it."""
+    """An attacker's confidence from public columns, without the release and with it."""
     uniqueness: Uniqueness | None
-    """How many records are alone with their public columns; None where there is no table."""
+    """The shares of unique records; None without a table."""
     notices: tuple[Notice, ...]
     column_predictions: tuple[ColumnPrediction, ...] = field(default=(), repr=False)
-    """How well what is protected is guessed from public columns."""
+    """The success of guessing the sensitive columns from public columns."""
     gains: tuple[GroupingGain, ...] = ()
-    """What publishing at each level of the hierarchy would gain, for a plan."""
+    """The gain of publishing at each level of the hierarchy, for a plan."""
 
 
 def open_table(request: Request, folder: Path, engine: Engine) -> Source:
-    """Open the table of a request; a stream that can be read only once is spooled into the folder."""
-    text = (*request.read.text, *request.schema.domains)  # whose types are not for the values of a CSV file to tell
+    """Open the table of a request; a stream that can be read only once is written to the folder."""
+    text = (*request.read.text, *request.schema.domains)  # their types do not depend on the values of a CSV file
     source = open_source(
         request.table,
         folder / "spool",
@@ -84,12 +84,12 @@ def open_table(request: Request, folder: Path, engine: Engine) -> Source:
     return source
 
 
-def survey_table(  # noqa: PLR0913 - what is asked, and where it is read
+def survey_table(  # noqa: PLR0913 - the request, and where it is read
     request: Request, source: Source, engine: Engine, folder: Path, draws: Draws, *, keeps: bool = False
 ) -> tuple[Request, TableScan]:
-    """Read the table once; and once more with rare values merged, if a mechanism was asked to and there are any.
+    """Read the table once; and once more with rare values merged, if a mechanism merges them and there are any.
 
-    If the rows will be needed again, what was read may be kept for that (`keeps`).
+    With `keeps`, the rows may be cached, because they will be needed again.
     """
     several_columns = [REGISTRY[name].several_columns for name in request.mechanism_names]
     max_combinations = max(
@@ -106,11 +106,13 @@ def survey_table(  # noqa: PLR0913 - what is asked, and where it is read
         is_cached=keeps,
     )
     names = source.schema.names
-    for name in request.accept_disclosing:  # what is not published leaves no trace, and could tell nothing either
+    for name in request.accept_disclosing:  # a column that is not published needs no acceptance
         if name not in names:
             raise SchemaError(explain_missing_column(name, names))
         if request.schema.get_role(name) is not Role.PUBLIC:
-            raise SchemaError(f"column {name!r} is not public, so there is nothing to accept; leave it out of that.")
+            raise SchemaError(
+                f"column {name!r} is not public, so there is nothing to accept; remove it from the accepted columns."
+            )
     table_survey = run_survey(request.schema)
     histogram, sensitive = table_survey.histogram, table_survey.sensitive
     columns: dict[str, tuple[tuple[Value, ...], tuple[int, ...]]] = {
@@ -142,7 +144,7 @@ def survey_table(  # noqa: PLR0913 - what is asked, and where it is read
 
 
 def plan(request: Request, engine: Engine | None = None) -> PublicationPlan:
-    """What would be published, and what the holder should know; nothing stays behind."""
+    """Plan a publication, with advice for the data steward; nothing is written."""
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), Draws.from_fresh_key()
         engine = engine or choose_engine(request.table)
@@ -171,10 +173,10 @@ def attack_plan(
     known_share: float = KNOWN_SHARE,
     seed: int | None = None,
 ) -> tuple[Attack, ...]:
-    """All attackers, on a release that could be of this request: for whoever compares requests. Nothing is published.
+    """Simulate a release of this request, and run all attacks on it, to compare requests. Nothing is published.
 
-    What records show is drawn with a key that is thrown away, or by a seed, so that it can be repeated; with `second`,
-    somebody also has a second release of the same people.
+    Published values are drawn with a key that is discarded, or with a seed, to be repeatable. With `second`, the
+    attacker also has a second release of the same people.
     """
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), make_draws(seed)
@@ -207,7 +209,7 @@ def plan_counts(
     guarantee: str | None = None,
     options: Mapping[str, Any] = NO_OPTIONS,
 ) -> PublicationPlan:
-    """The same from counts alone, of which nothing is known but what a plan looks at."""
+    """Plan from counts alone; nothing else is known of the table."""
     choose_plan = partial(
         choose, spec=spec, draws=Draws.from_fresh_key(), mechanism=mechanism, guarantee=guarantee, options=options
     )
@@ -219,9 +221,9 @@ def plan_counts(
 def make_publication_plan(
     request: Request, table_survey: TableScan, draws: Draws, mechanism: str | None = None, *, rivals: bool = False
 ) -> PublicationPlan:
-    """Choose a plan, and look at what it leaves open; with a mechanism that was chosen before, if that is repeated."""
+    """Choose a plan, and analyse its risks; use the given mechanism if a release is repeated."""
     options = request.options
-    if mechanism is not None:  # options that were given for other mechanisms have had no effect
+    if mechanism is not None:  # options of other mechanisms have had no effect
         options = {name: option_values for name, option_values in options.items() if name == mechanism}
     chosen = choose(
         table_survey.histogram,
@@ -247,17 +249,18 @@ def make_publication_plan(
 def list_column_notices(
     request: Request, table_survey: TableScan, targets: Sequence[Target], column_predictions: Sequence[ColumnPrediction]
 ) -> list[Notice]:
-    """What the holder should know of public columns that tell something, and do not stop the publication."""
+    """Notices about public columns that disclose something, but do not stop the publication."""
     notices, sample, bound = [], table_survey.sample, request.spec.bound
     if (unique_share := table_survey.uniqueness.after_bins.unique_share) >= NOTABLE_UNIQUE_SHARE:
         sentence = (
-            f"{unique_share:.1%} of the records are alone with their public columns, so whoever knows these finds the "
-            "person; put columns into wider ranges (`ranges=`), or leave some out (`drop=`)."
+            f"{unique_share:.1%} of the records are unique on the public columns, so anyone who knows these "
+            "columns can re-identify the person; use wider ranges (`ranges=`), or drop columns (`drop=`)."
         )
         notices.append(Notice("records-alone", sentence, None, {"share": unique_share}))
     if not sample.is_whole:
         sentence = (
-            f"what public columns tell was looked at for {sample.records:,} of {sample.total:,} records, drawn by key."
+            f"the risk of public columns was estimated on {sample.records:,} of {sample.total:,} records, a random "
+            "sample."
         )
         notices.append(Notice("records-sampled", sentence, None, {"records": sample.records, "total": sample.total}))
     for predictor in column_predictions:
@@ -272,8 +275,8 @@ def list_column_notices(
             and predictor.columns[0] not in request.accept_disclosing
         ):
             sentence = (
-                f"public column {predictor.columns[0]!r} is a coarser form of {predictor.protected_column!r}, and "
-                "tells that much of everybody's value for certain; leave it out "
+                f"public column {predictor.columns[0]!r} is a coarser form of {predictor.protected_column!r}, so "
+                "it discloses the group of every person's value with certainty; drop it "
                 f"(`drop={[predictor.columns[0]]!r}`)."
             )
             notices.append(Notice("coarser-column", sentence, predictor.columns[0]))
@@ -287,16 +290,16 @@ def list_column_notices(
             share = disclosed_records / sample.records
             if share >= NOTABLE_DISCLOSED_SHARE and name not in request.accept_disclosing:
                 sentence = (
-                    f"public column {name!r} tells the {target.name!r} of {share:.1%} of the records: among those with "
-                    f"the same {name!r}, a value that is rare in the table (at most {bound.prior}) has more than "
-                    f"{bound.posterior}; drop or coarsen the column."
+                    f"public column {name!r} discloses the {target.name!r} of {share:.1%} of the records: among "
+                    f"those with the same {name!r}, a value that is rare in the table (at most {bound.prior}) has "
+                    f"a share above {bound.posterior}; drop or coarsen the column."
                 )
                 notices.append(Notice("telling-groups", sentence, name, {"records": disclosed_records, "share": share}))
     return notices
 
 
 def list_plan_notices(chosen: ChosenMechanism, spec: PrivacySpec, column: str) -> list[Notice]:
-    """What the holder should know of the chosen plan; a mechanism does not know the name of the column."""
+    """Notices about the chosen plan; a mechanism does not know the name of the column."""
     notices = [Notice("mechanism-chosen", chosen.reason)] if chosen.reason and chosen.alternatives else []
     if spec.bound is not None and chosen.mechanism.guarantee is Guarantee.ANY_PRIOR:
         notices += warn_of_frequent_values(chosen.histogram, spec.bound, column)
@@ -310,7 +313,7 @@ def list_plan_notices(chosen: ChosenMechanism, spec: PrivacySpec, column: str) -
 
 
 def _make_shared_bound_notice(chosen: ChosenMechanism, bound: BreachBound) -> Notice:
-    """What it costs that the rows of a person share the bound."""
+    """The cost of sharing the bound among the rows of a person."""
     even_errors = [
         compute_even_error(
             chosen.mechanism, row_bound, chosen.mechanism.options(), Draws.from_fresh_key(), chosen.histogram
@@ -319,22 +322,23 @@ def _make_shared_bound_notice(chosen: ChosenMechanism, bound: BreachBound) -> No
     ]
     factor = (even_errors[0] or math.inf) / (even_errors[1] or math.inf)
     sentence = (
-        f"up to {bound.rows} rows of a person share the bound: a row multiplies odds by at most "
-        f"{float(bound.amplification):.3f} instead of {float(bound.person_amplification):.3f}, and the error of a "
-        f"count is {factor:.1f} times that of one row a person. What public columns tell is shown for each row alone; "
-        "whoever puts the rows of a person together learns more, up to the whole."
+        f"up to {bound.rows} rows of a person share the bound: each row multiplies odds by at most "
+        f"{float(bound.amplification):.3f} instead of {float(bound.person_amplification):.3f}. The error of a "
+        f"count is {factor:.1f} times the error with one row per person. The risk of public columns is shown for "
+        "each row separately; an attacker who combines the rows of a person learns more, at most what the bound "
+        "for persons allows."
     )
     return Notice("shared-bound", sentence, None, {"rows": bound.rows, "error_factor": factor})
 
 
 def list_notice_codes() -> tuple[str, ...]:
-    """The code of every notice that there can be, those of the mechanisms' remarks after the others."""
+    """Lists the codes of all notices; those of the mechanisms' remarks come last."""
     explanations = [item.explanation for item in REGISTRY.values() if item.explanation is not None]
     return tuple(dict.fromkeys((*NOTICE_CODES, *(code for item in explanations for code in item.remark_codes))))
 
 
 def check_publishable(request: Request, table_survey: TableScan, publication_plan: PublicationPlan) -> None:
-    """Refuse what nobody could count in, and what would protect less than it seems to."""
+    """Refuse plans in which no useful count is possible, and plans that protect less than they seem to."""
     chosen = publication_plan.choice
     chosen.mechanism.plan_rules.check_countable(chosen.plan)
     check_sub_tables(chosen, request.spec)

@@ -1,4 +1,4 @@
-"""Holds what a data steward asks for: a table, the roles of its columns, a bound, and the risks that are accepted."""
+"""The request of a data steward: a table, the roles of its columns, a bound, and the accepted risks."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ from sfumato.mechanisms import REGISTRY
 
 @dataclass(frozen=True)
 class Request:
-    """What the holder asks for: a table with its roles, a bound, and how to meet it."""
+    """The request of a data steward: a table with the roles of its columns, a bound, and a mechanism."""
 
     table: Any = field(repr=False)
-    """Not shown: a frame holds values, and an address may hold a password."""
+    """Not part of the repr: a frame holds values, and an address may hold a password."""
     _: KW_ONLY
     schema: Schema
     spec: PrivacySpec
-    """For a person with as many rows as the schema allows."""
+    """The requirement for a person with as many rows as the schema allows."""
     mechanism: str = AUTO
     guarantee: str | None = None
-    """`any-prior`, `marginal-prior`, or None: what the named mechanism gives, and any-prior if none is named."""
+    """`any-prior`, `marginal-prior`, or None: the guarantee of the named mechanism, or any-prior if none is named."""
     read: ReadOptions = DEFAULT_READ_OPTIONS
-    """How the table is read."""
+    """The options for reading the table."""
     options: Mapping[str, Any] = field(default_factory=lambda: NO_OPTIONS)
-    """The options of a mechanism, by its name; what several share holds for all that may be taken."""
+    """The options of mechanisms by name; shared options apply to every mechanism that may be chosen."""
     breach_limit: Fraction = BREACH_LIMIT
     """The largest share of records that a public column may breach under a marginal prior."""
     accept_marginal_prior: bool = False
-    """Go on whatever public columns breach."""
+    """Whether to publish whatever the share of records that public columns breach."""
     accept_disclosing: tuple[str, ...] = ()
-    """Go on with these public columns, whatever they tell."""
+    """The public columns to publish although they disclose the sensitive column."""
     accept_exposure: bool = False
-    """Go on whatever public columns add to a release whose promise holds without them."""
+    """Whether to publish although public columns add to what a release discloses."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.schema, Schema):
-            raise SchemaError("say what the columns are for with a Schema, such as Schema.of('diagnosis').")
+            raise SchemaError("give the roles of the columns as a Schema, such as Schema.of('diagnosis').")
         if not isinstance(self.spec, PrivacySpec):
-            raise SpecError("say what to protect with a BreachBound, such as BreachBound('1/10', '1/3').")
+            raise SpecError("give the protection as a BreachBound, such as BreachBound('1/10', '1/3').")
         if self.schema.is_independent and not self.spec.IS_COLUMNWISE:
             raise SchemaError(
                 f"name exactly one sensitive column; {len(self.schema.combined_columns)} were named. To protect "
-                "several as one, make them a compound (`compound=['a', 'b']`); to protect each for itself, ask "
-                "for decoys (`spec=DecoyGroups(...)`)."
+                "several as one, make them a compound (`compound=['a', 'b']`); to protect each separately, use "
+                "decoys (`spec=DecoyGroups(...)`)."
             )
         object.__setattr__(self, "spec", self.spec.share_among_rows(self.schema.person_rows.max_rows))
         options = add_shared_options(self.options, [REGISTRY[name] for name in self.mechanism_names])
@@ -70,26 +70,26 @@ class Request:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Request:
-        """Reads a request file, such as one that `init` wrote; `plan` and `publish` do what it says."""
+        """Reads a request file, such as one that `init` wrote; `plan` and `publish` follow it."""
         from sfumato._publish.request_file import read_request  # noqa: PLC0415 - it builds requests
 
         return read_request(Path(path))
 
     @property
     def accepted_risks(self) -> AcceptedRisks:
-        """What the holder goes on with in spite of a warning."""
+        """The risks that the data steward accepts in spite of a warning."""
         return AcceptedRisks(self.accept_disclosing, self.accept_exposure, self.accept_marginal_prior)
 
     @property
     def mechanism_names(self) -> list[str]:
-        """The mechanisms that may be taken: the named one, or all that meet the request."""
+        """The mechanisms that may be chosen: the named one, or all that meet the request."""
         if self.mechanism != AUTO:
             return [self.mechanism] if self.mechanism in REGISTRY else []
         own_mechanisms = (mechanism for name, mechanism in REGISTRY.items() if name not in REGISTRY.added_names)
         return [mechanism.name for mechanism in own_mechanisms if isinstance(self.spec, mechanism.accepted_requests)]
 
     def to_record(self) -> RequestRecord:
-        """What a plan file remembers of the request: enough to tell whether another one is the same."""
+        """The record of the request for a plan file: enough to recognise the same request."""
         hierarchies = self.schema.hierarchies
         schema = {
             "roles": {name: role.value for name, role in sorted(self.schema.roles.items())},

@@ -1,4 +1,4 @@
-"""A request file: the options of `plan` and `publish`, kept in TOML beside the table.
+"""Reads request files: the options of `plan` and `publish`, stored in TOML beside the table.
 
     [table]
     path = "patients.csv"
@@ -13,9 +13,9 @@
     prior = 0.1
     posterior = "1/3"
 
-A key is the name of an option, with `_` for `-`. Sections are for people: a key may stand in any of them but `ranges`,
-`domains`, `hierarchies` and `publish_at`, which have a line for each column. Numbers are taken as they are written, so
-that 0.1 is one tenth. Paths are relative to the file.
+A key is the name of an option, with `_` for `-`. A key may stand in any section except `ranges`, `domains`,
+`hierarchies` and `publish_at`, which have one line for each column. Numbers are read exactly, so 0.1 is one tenth.
+Paths are relative to the file.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ from sfumato.errors import SpecError
 
 SECTIONS = ("table", "columns", "promise", "output")
 COLUMN_SECTIONS = {"ranges": "ranges", "domains": "domain", "hierarchies": "hierarchy", "publish_at": "publish_at"}
-"""Sections with a line for each column, and the options that they are."""
+"""The options of the sections that have one line for each column."""
 PATH = "path"
-"""The key of the table itself, which is no option."""
+"""The key of the table itself, which is not an option."""
 TABLE = "table"
-"""The parameter that it is for."""
+"""The parameter that the table belongs to."""
 
 
 @dataclass(frozen=True)
 class RequestKey:
-    """What a key of a request file takes, by the name of its setting."""
+    """The form of a key's value, by the name of its setting."""
 
     parameter: str
     kind: type = str
-    """A whole number, true or false, a path, or text."""
+    """The type of the value: int, bool, Path or str."""
     is_list: bool = False
     is_joined: bool = False
-    """Whether several are one text with commas."""
+    """Whether several values are joined into one string with commas."""
 
 
 LISTS = (
@@ -77,7 +77,7 @@ REQUEST_KEYS: Mapping[str, RequestKey] = {
     **{name: RequestKey(name) for name in ("mechanism", "guarantee", "breach_limit")},
     **{name: RequestKey(name, bool) for name in ("accept_marginal_prior", "accept_exposure")},
 }
-"""What a file says of the request itself, beside its bound and the options of mechanisms."""
+"""The keys of the request itself, besides its bound and the options of mechanisms."""
 COMMAND_KEYS: Mapping[str, RequestKey] = {
     "counts": RequestKey("counts", Path),
     "error": RequestKey("error"),
@@ -92,7 +92,7 @@ COMMAND_KEYS: Mapping[str, RequestKey] = {
     "engine": RequestKey("engine"),
     "spark_master": RequestKey("spark_master"),
 }
-"""What a file says to commands alone: where the release goes, and where the work runs."""
+"""The keys that only commands use: the place of the release, and the engine."""
 
 
 def list_keys() -> dict[str, RequestKey]:
@@ -108,7 +108,7 @@ def list_keys() -> dict[str, RequestKey]:
 
 
 def read_request(path: Path) -> Request:
-    """Reads the request of a file; what the file says to commands alone is left to them."""
+    """Reads the request of a file; keys that only commands use are ignored."""
     file = RequestFile.read(path)
     if file.table is None:
         raise SpecError(f"the request file {str(path)!r} names no table; write path = '...' in its section [table].")
@@ -122,15 +122,15 @@ def read_request(path: Path) -> Request:
 
 @dataclass(frozen=True)
 class RequestFile:
-    """What a request file says, as the command line would be given it."""
+    """The content of a request file, in the form of command-line arguments."""
 
     path: Path
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """By the parameters of the options."""
+    """The settings by parameter name."""
 
     @classmethod
     def read(cls, path: Path) -> RequestFile:
-        """Read a file, and refuse in one sentence what no option takes."""
+        """Read a file, and refuse what no option accepts."""
         sections = read_toml(path, f"the request file {str(path)!r}", parse_float=str)
         reader = _SettingsReader(path, list_keys())
         for name, value in sections.items():
@@ -139,7 +139,7 @@ class RequestFile:
 
     @property
     def table(self) -> str | None:
-        """The table that is named, which is there."""
+        """The named table, which must exist."""
         name: str | None = self.settings.get(TABLE)
         is_here = name is not None and not _is_elsewhere(name)
         if (
@@ -149,27 +149,27 @@ class RequestFile:
             and not glob.glob(path)
         ):
             raise SpecError(
-                f"the request file {str(self.path)!r} names a table that is not there, {name!r}; a path in it is "
-                "relative to the file."
+                f"the request file {str(self.path)!r} names a table that does not exist, {name!r}; paths are "
+                "relative to the request file."
             )
         return name
 
 
 def _is_elsewhere(name: str) -> bool:
-    """Whether a table is in a store, on a server or known to Spark, and not at a path."""
+    """Whether a table is in a store, on a server or in Spark's catalog, and not at a path."""
     return find_reader_of_address(name) is not None or Address.of(name, SpecError) is not None
 
 
 @dataclass(frozen=True)
 class _SettingsReader:
-    """Takes what a file says key by key."""
+    """Converts the content of a file key by key."""
 
     path: Path
     keys: Mapping[str, RequestKey]
     settings: dict[str, Any] = field(default_factory=dict)
 
     def read_section(self, name: str, value: Any) -> None:
-        """A section, or a key that stands before all sections."""
+        """Read a section, or a key before all sections."""
         if not isinstance(value, dict):
             self.read_key(name, value)
         elif name in COLUMN_SECTIONS:
@@ -183,15 +183,15 @@ class _SettingsReader:
             raise self.make_unknown_error(f"section [{name}]", name, (*SECTIONS, *COLUMN_SECTIONS))
 
     def read_key(self, name: str, value: Any) -> None:
-        """One option."""
+        """Read one option."""
         section = next((section for section, option in COLUMN_SECTIONS.items() if name in (section, option)), None)
         if section is not None:
-            raise self.make_type_error(name, f"a section [{section}] with a line for each column")
+            raise self.make_type_error(name, f"a section [{section}] with one line for each column")
         if name not in self.keys:
             raise self.make_unknown_error(f"key {name!r}", name, self.keys)
         key = self.keys[name]
         if key.parameter in self.settings:
-            raise SpecError(f"{name!r} stands twice in {str(self.path)!r}; write it once.")
+            raise SpecError(f"{name!r} occurs twice in {str(self.path)!r}; write it once.")
         if key.is_list:
             items = value if isinstance(value, list) else [value]
             self.settings[key.parameter] = [self.convert_value(name, item, key) for item in items]
@@ -203,7 +203,7 @@ class _SettingsReader:
             self.settings[key.parameter] = self.convert_value(name, value, key)
 
     def convert_value(self, name: str, value: Any, key: RequestKey) -> Any:
-        """One value, of the type that the option takes."""
+        """One value, in the type of the option."""
         if key.kind is bool or key.kind is int:
             if type(value) is not key.kind:
                 raise self.make_type_error(name, "true or false" if key.kind is bool else "a whole number")
@@ -211,11 +211,11 @@ class _SettingsReader:
         if key.kind is Path:
             return self.resolve_path(name, value)
         if isinstance(value, str) or type(value) is int:
-            return str(value)  # a number too: what it is exactly is for its option to say
-        raise self.make_type_error(name, "a list of texts" if key.is_list else "a text in quotes, or a number")
+            return str(value)  # numbers too: the option parses them exactly
+        raise self.make_type_error(name, "a list of strings" if key.is_list else "a string in quotes, or a number")
 
     def resolve_path(self, name: str, value: Any) -> str:
-        """A path, from where the command runs; or an address, which is the same from everywhere."""
+        """A path, relative to the working directory; addresses do not change."""
         if not isinstance(value, str):
             raise self.make_type_error(name, "the name of a file, in quotes")
         address = Address.of(value, SpecError)
@@ -224,7 +224,7 @@ class _SettingsReader:
         return str(self.path.parent / value if address is None else address)
 
     def format_edges(self, column: str, value: Any) -> str:
-        """The edges of ranges as an option has them."""
+        """The edges of ranges in the form of the option."""
         if isinstance(value, str):
             return value
         edges = value if isinstance(value, list) else [None]
@@ -239,10 +239,10 @@ class _SettingsReader:
         return value
 
     def make_type_error(self, name: str, expected: str) -> SpecError:
-        """What is said of a value of another type."""
+        """The error for a value of the wrong type."""
         return SpecError(f"{name!r} in {str(self.path)!r} should be {expected}.")
 
     def make_unknown_error(self, what: str, name: str, known_names: Iterable[str]) -> SpecError:
-        """What is said of a name that nothing has."""
+        """The error for an unknown name."""
         (nearest,) = difflib.get_close_matches(name, list(known_names), 1, 0)
-        return SpecError(f"the {what} in {str(self.path)!r} is unknown; the nearest that is known is {nearest!r}.")
+        return SpecError(f"the {what} in {str(self.path)!r} is unknown; the nearest known name is {nearest!r}.")

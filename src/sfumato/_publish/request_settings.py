@@ -1,4 +1,4 @@
-"""Builds a request from settings as people write them: the options of a command, or the lines of a request file."""
+"""Builds a request from user settings: the options of a command, or the lines of a request file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sfumato.mechanisms.mechanism import AnyMechanism
 
 RANGES_FORM, DOMAIN_FORM = "`ranges={'COL': [0, 20, 40]}`", "`domains={'COL': Path('FILE')}`"
 HIERARCHY_FORM, PUBLISH_AT_FORM = "`hierarchies={'COL': Path('FILE')}`", "`publish_at={'COL': 'LEVEL'}`"
-"""How settings of columns are written."""
+"""The syntax of settings for columns."""
 
 DEFAULTS: Mapping[str, Any] = {
     **dict.fromkeys(("sensitive", "identifier", "person", "domain", "hierarchy", "publish_at", "ranges"), ()),
@@ -39,7 +39,7 @@ DEFAULTS: Mapping[str, Any] = {
     "mechanism": AUTO,
     "breach_limit": str(BREACH_LIMIT),
 }
-"""What holds for a setting that nobody writes; those of a bound and of mechanisms are None then."""
+"""The default settings; those of a bound and of mechanisms are None."""
 
 
 def list_bound_flags() -> list[Flag]:
@@ -53,7 +53,7 @@ def list_mechanism_flags() -> list[tuple[AnyMechanism, str, Flag]]:
 
 
 def convert_setting(flag: Flag, value: Any) -> Any:
-    """Converts what a file says to the type of the setting, and refuses what it does not take."""
+    """Converts a value from a file to the type of the setting, and refuses values that are not allowed."""
     choices = flag.choices or (tuple(flag.kind) if isinstance(flag.kind, EnumMeta) else ())
     if choices and value not in choices:
         raise SpecError(f"{flag.name!r} is {value!r}, and must be one of {', '.join(choices)}.")
@@ -63,9 +63,9 @@ def convert_setting(flag: Flag, value: Any) -> Any:
 
 
 def make_request(table: Any, settings: Mapping[str, Any], options: Mapping[str, Any] | None = None) -> Request:
-    """Builds the request for a table from settings by name; what is not among them has its default.
+    """Builds the request for a table from settings by name; missing settings have their defaults.
 
-    Options of mechanisms come from the settings unless they are handed over.
+    The options of mechanisms come from the settings, unless `options` are given.
     """
     flags = (*list_bound_flags(), *(flag for _, _, flag in list_mechanism_flags()))
     settings = {**dict.fromkeys(flag.name for flag in flags), **DEFAULTS, **settings}
@@ -86,7 +86,7 @@ def make_request(table: Any, settings: Mapping[str, Any], options: Mapping[str, 
 
 
 def make_read_options(settings: Mapping[str, Any]) -> ReadOptions:
-    """Says how the table is read."""
+    """Builds the options for reading the table."""
     return ReadOptions(tuple(settings["text"]), settings["encoding"], tuple(settings["missing"]), settings["decimal"])
 
 
@@ -95,13 +95,12 @@ def make_schema(settings: Mapping[str, Any]) -> Schema:
     sensitive, compound, person = settings["sensitive"], settings["compound"], settings["person"]
     if not sensitive and compound is None:
         raise SchemaError(
-            "name the column to protect with `sensitive='COL'`, or several as one with `compound=['A', 'B']`."
+            "name the column to protect with `sensitive='COL'`, or several to protect as one with `compound=['A', "
+            "'B']`."
         )
     if sensitive and compound is not None:
-        raise SchemaError(
-            "`sensitive=` and `compound=` were both given; name all the columns to protect in `compound=`."
-        )
-    if len(person) > 1:  # the last one would win, and the other column would go out as it is
+        raise SchemaError("`sensitive=` and `compound=` were both given; name all columns to protect in `compound=`.")
+    if len(person) > 1:  # otherwise the last one would win, and the other column would be published unchanged
         raise SchemaError(f"`person=` was given {len(person)} times; name one column.")
     domains = {name: read_domain(Path(file)) for name, file in parse_assignments(settings["domain"], DOMAIN_FORM)}
     ranges = {
@@ -126,10 +125,10 @@ def make_schema(settings: Mapping[str, Any]) -> Schema:
 
 
 def make_options(settings: Mapping[str, Any], spec: PrivacySpec) -> dict[str, Any]:
-    """Builds the options that were given, by the name of the mechanism that takes them.
+    """Builds the given options, by the name of the mechanism that they belong to.
 
-    An option that several mechanisms share is for those that meet the request. One that is for none of them goes to
-    the first that has it, which is refused where a plan is chosen.
+    An option that several mechanisms share goes to those that meet the request. If none of them does, it goes to the
+    first mechanism that has it, which is refused when a plan is chosen.
     """
     owners_by_parameter: dict[str, list[tuple[AnyMechanism, str]]] = {}
     values: dict[str, Any] = {}
@@ -146,7 +145,7 @@ def make_options(settings: Mapping[str, Any], spec: PrivacySpec) -> dict[str, An
 
 
 def parse_assignments(assignments: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:
-    """Splits names from what they are given; the name of a column may hold the sign itself, and edges do not."""
+    """Splits `NAME=VALUE` assignments; the name of a column may contain the sign, and edges cannot."""
     if (wrong := next((assignment for assignment in assignments if "=" not in assignment), None)) is not None:
         raise SchemaError(f"{wrong!r} should be written as {form}.")
     pairs = [item.rpartition("=") if at_last else item.partition("=") for item in assignments]

@@ -1,1 +1,1 @@
-"""From a question to a number with its error."""
+"""Answers questions with estimates and their errors."""

@@ -1,4 +1,4 @@
-"""An answer: rows of groups and estimates, as a table for any tool, and to look at."""
+"""The answer to a question: rows of groups and estimates, for other tools and for display."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sfumato.errors import QueryError
 
 @dataclass(frozen=True, repr=False)
 class Answer(Tabular):
-    """The rows of an answer: for each column a value of the groups, or an Estimate."""
+    """The rows of an answer: each column holds values of a group or Estimates."""
 
     names: tuple[str, ...]
     numbers: tuple[str, ...]
@@ -31,42 +31,44 @@ class Answer(Tabular):
     assumption: str
     note: str | None = None
     estimate_count: int = 0
-    """How many numbers were estimated, before rows were chosen among."""
+    """The number of estimates before rows were filtered or limited."""
     is_simultaneous: bool = False
-    """Whether the intervals shall hold together."""
+    """Whether the intervals hold together at their level."""
     adjusted_columns: Mapping[str, str] = field(default_factory=dict)
-    """For each number that was also made consistent or calibrated, the column of the rows that holds the other one."""
+    """For each number with a consistent or calibrated version, the column of the rows that holds that version."""
     adjustment: str | None = None
-    """How that was done."""
+    """The way the adjusted numbers were computed."""
     counted_unit: str = "rows"
-    """What a count counts: people, or rows where a person may have several."""
+    """The unit that counts refer to: people, or rows where a person may have several."""
     absence_note: str | None = None
-    """Which values were named and are not there, or that no record was meant; the note says it too."""
+    """A sentence about queried values that do not exist, or about an empty selection; `note` includes it."""
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} ±" if name in self.numbers else name for name in self.names)
         return escape_unprintable(f"Answer({format_value_count(self.rows, 'row')} of {columns})")
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
+        """Renders the answer for a notebook."""
         return render_answer(self)
 
     def plot(self, number: str | None = None, level: float = DEFAULT_LEVEL, width: float = WIDTH) -> Figure:
-        """A dot and an interval for each row, of one of the numbers: the first, unless one is named."""
+        """Draws a point and an interval for each row of one number; without a name, of the first number."""
         name = next(iter(self.numbers), None) if number is None else number
         if name not in self.numbers:
-            raise QueryError(f"{str(name)!r} is no number of the answer; it has {', '.join(self.numbers) or 'none'}.")
+            raise QueryError(
+                f"{str(name)!r} is not a number of the answer; its numbers are {', '.join(self.numbers) or 'none'}."
+            )
         names = tuple(column for column in self.names if column == name or column not in self.numbers)
         answer_rows = list_answer_rows(replace(self, names=names, numbers=(name,)), level)
         return draw_forest_plot(answer_rows, width, level=level, is_simultaneous=self.is_simultaneous)
 
     def correct_level(self, level: float) -> float:
-        """The level of each interval so that all hold together at a level: Bonferroni's, however they depend."""
+        """The level of each single interval so that all hold together at `level`, by Bonferroni."""
         check_level(level)
         return 1 - (1 - level) / max(self.estimate_count, 1) if self.is_simultaneous else level
 
     def to_table(self, level: float = DEFAULT_LEVEL) -> tuple[list[str], list[dict[str, Value]]]:
-        """Column names and rows with `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say.
+        """Column names and rows with `n`, `n_se`, `n_low` and `n_high`, and with `n_note` where a number has notes.
 
         An adjusted number stands before the note: `n_consistent` or `n_calibrated`.
         """
@@ -80,14 +82,14 @@ class Answer(Tabular):
         return columns, [self._make_row(number, columns, number_rows) for number in range(len(self.rows))]
 
     def list_columns(self, number: str) -> list[str]:
-        """The columns that hold numbers, for one of them: itself, its error and interval, and its adjusted one."""
+        """The columns of one number: its value, its error, its interval and its adjusted version."""
         return [
             *list_number_columns(number),
             *([self.adjusted_columns[number]] if number in self.adjusted_columns else []),
         ]
 
     def get_note_column(self, number: str) -> str:
-        """The column that says what to beware of in one of the numbers."""
+        """The column that holds the notes on a number."""
         return name_note_column(number)
 
     def _make_row(
@@ -99,7 +101,7 @@ class Answer(Tabular):
         return {name: cells[name] for name in columns}
 
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
-        """The table of the answer for Arrow."""
+        """Converts the answer to an Arrow table."""
         columns, rows = self.to_table(level)
         numbers = {name for number in self.numbers for name in self.list_columns(number)}
         return pa.table(
@@ -107,13 +109,13 @@ class Answer(Tabular):
         )
 
     def get_estimate(self) -> Estimate:
-        """The estimate of an answer that has one row and one number."""
+        """The single estimate of an answer with one row and one number."""
         ((name,), (row,)) = self.numbers, self.rows
         estimate: Estimate = row[name]
         return estimate.add_note(self.absence_note)
 
     def add_absence_note(self, sentence: str | None) -> Answer:
-        """The answer with what is said of values that were named and are not there."""
+        """The answer with an added note about queried values that do not exist."""
         if sentence is None:
             return self
         return replace(self, note=" ".join(filter(None, [sentence, self.note])), absence_note=sentence)

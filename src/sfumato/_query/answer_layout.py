@@ -1,6 +1,6 @@
-"""An answer as people look at it: one cell for each number, notes as footnotes, and below what the cells mean.
+"""The layout of an answer: one cell for each number, notes as footnotes, and a legend below.
 
-A terminal and a notebook show the same sheet.
+A terminal and a notebook show the same layout.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato._core.cell_values import display
 from sfumato._figures.estimate_format import NO_NUMBER, UNKNOWN, NumberCell
 
-if TYPE_CHECKING:  # an answer shows itself by its sheet
+if TYPE_CHECKING:  # an answer uses its layout to show itself
     from sfumato._query.answer import Answer
 
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -20,29 +20,29 @@ SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class AnswerColumn:
-    """A column: cells of a number, or texts."""
+    """A column: cells of a number, or strings."""
 
     heading: str
     texts: tuple[str, ...] = ()
     cells: tuple[NumberCell, ...] = ()
     marks: tuple[str, ...] = ()
-    """The footnotes of each cell, as they stand behind it."""
+    """The footnote marks behind each cell."""
 
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """What is looked at."""
+    """An answer laid out for display."""
 
     columns: tuple[AnswerColumn, ...]
     footnotes: tuple[str, ...]
     remarks: tuple[str, ...]
-    """What the cells mean, and how they were made."""
+    """The legend of the cells, and the method behind the numbers."""
     adjusted_columns: frozenset[str] = frozenset()
-    """The columns of texts that are numbers all the same."""
+    """The string columns that hold numbers nevertheless."""
 
     @classmethod
     def of(cls, answer: Answer, level: float, max_rows: int | None = None) -> AnswerTable:
-        """The first rows of an answer, or all of them."""
+        """Lays out the first rows of an answer, or all rows."""
         rows, interval_level = answer.rows[:max_rows], answer.correct_level(level)
         shared_notes, footnote_numbers = _split_footnotes(answer, interval_level, rows)
         columns = []
@@ -76,7 +76,7 @@ class AnswerTable:
 def _split_footnotes(
     answer: Answer, level: float, rows: Sequence[Mapping[str, Any]]
 ) -> tuple[list[str], dict[str, int]]:
-    """What is said once of a column, because all of its cells have it; and the other notes with their numbers."""
+    """Splits notes into those that all cells of a column share and numbered footnotes for the others."""
     shared_notes: list[str] = []
     footnote_numbers: dict[str, int] = {}
     for name in answer.numbers:
@@ -96,11 +96,13 @@ def _split_footnotes(
 
 
 def _list_legend(cells: Sequence[NumberCell], level: float) -> list[str]:
-    """What stands in the cells."""
+    """Explains the notation in the cells."""
     errors = {cell.error for cell in cells if cell.value != NO_NUMBER}
     sentences = []
     if errors - {"", UNKNOWN}:
-        sentences.append(f"± standard error, [{100 * level:g}% interval], for the numbers of the original table")
+        sentences.append(
+            f"± standard error, [{100 * level:g}% confidence interval], for the numbers of the original table"
+        )
     if UNKNOWN in errors:
         sentences.append(f"± {UNKNOWN}: the error is not known")
     if "" in errors and len(errors) > 1:
@@ -109,10 +111,10 @@ def _list_legend(cells: Sequence[NumberCell], level: float) -> list[str]:
 
 
 def _describe_method(answer: Answer) -> list[str]:
-    """How the numbers were made, and of what."""
+    """Describes the method, the assumption and the counted unit."""
     sentences = [answer.method]
     if answer.counted_unit == "rows":
-        sentences.append("counts are of rows, of which a person may have several")
+        sentences.append("counts are of rows, and a person may have several")
     if answer.adjustment:
         sentences.append(f"{', '.join(answer.adjusted_columns.values())}: {answer.adjustment}")
     return sentences

@@ -1,4 +1,4 @@
-"""The analyst's own tables, read before the query runs: the query itself can open no file."""
+"""Reads the analyst's own tables before the query runs, because the query itself cannot open files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def read_attached_table(name: str, table: AnyTable) -> pa.Table:
-    """Read a table under a name: a CSV or Parquet file, a frame, or an object with an Arrow stream."""
+    """Reads a table under a name: a CSV or Parquet file, a frame, or an object with an Arrow stream."""
     if not _NAME.fullmatch(name) or name.lower() == TABLE:
         raise QueryError(
             f"a table cannot be attached as {name!r}; give it a name of letters, digits and _, other than {TABLE}."
@@ -36,12 +36,12 @@ def read_attached_table(name: str, table: AnyTable) -> pa.Table:
             raise QueryError(f"two columns of the table {name!r} have the same name; rename one.")
         if isinstance(table, str | Path):
             return arrow_table
-        # What is mapped from a file is copied, which gives back its place on the disk.
+        # A copy replaces data mapped from a file, so that the file's disk space is released.
         return pa.Table.from_batches(arrow_table.to_batches(), arrow_table.schema).combine_chunks()
 
 
 def parse_attachments(texts: Sequence[str]) -> dict[str, Path]:
-    """Read name=file, as the command line gives it."""
+    """Parses arguments of the command line of the form name=file."""
     paths: dict[str, Path] = {}
     for text in texts:
         name, mark, path = text.partition("=")

@@ -1,4 +1,4 @@
-"""Many SQL questions at once: simple counts by one reading of the release, the rest one by one."""
+"""Answers many SQL questions at once: simple counts in one pass over the release, the others one by one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sfumato._core.small_text_files import read_csv_lines, read_small
 from sfumato._query.answer import Answer
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.counting.many_counts import count_many
 from sfumato._query.counting.simple_sql import parse_simple_count
 from sfumato._query.duckdb_session import Session
@@ -23,13 +23,13 @@ from sfumato._query.unknown_literals import find_absent_values, list_text_column
 from sfumato.errors import QueryError, SfumatoError, explain_os_error
 
 Outcome = Answer | SfumatoError
-"""What a question of many has: an answer, or the reason why it has none."""
+"""The outcome of one question: an answer, or the reason why it failed."""
 Progress = Callable[[int, int], None]
-"""Called with how many questions are answered, and how many there are."""
+"""A callback that receives the number of answered questions and the number of all questions."""
 
 
 def read_batch(path: Path) -> list[str]:
-    """The questions of a file: the column `sql` of a CSV, or a line {"sql": ...} of JSON for each."""
+    """Reads the questions of a file: the column `sql` of a CSV, or a line {"sql": ...} of JSON for each."""
     format_error = (
         f"{str(path)!r} is not a batch of questions: write a CSV with a column sql, or lines such as "
         '{"sql": "SELECT COUNT(*) FROM release"}.'
@@ -53,7 +53,7 @@ def read_batch(path: Path) -> list[str]:
 def ask_many(
     runner: QueryRunner, questions: Sequence[str], progress: Progress = lambda done, total: None
 ) -> list[Outcome]:
-    """Answer every question, in their order; one that cannot be answered gives its error, and the others go on."""
+    """Answers every question in order; one that fails yields its error, and the others continue."""
     outcomes: dict[int, Outcome] = {}
     progress(0, len(questions))
     for number, answer in stream_answers(runner, questions):
@@ -65,7 +65,7 @@ def ask_many(
 def stream_answers(
     runner: QueryRunner, questions: Sequence[str], on_begin: Callable[[int], None] = lambda number: None
 ) -> Iterator[tuple[int, Outcome]]:
-    """The number of each question with its answer, as they come; what is asked alone is told when it begins."""
+    """Yields each question's number and answer as they arrive; `on_begin` is called before a question runs alone."""
     done: set[int] = set()
     simple: dict[int, tuple[str, CountQuery]] = {}
     for number, sql in enumerate(questions):
@@ -90,7 +90,7 @@ def stream_answers(
 
 
 def _count_together(runner: QueryRunner, simple: dict[int, tuple[str, CountQuery]]) -> dict[int, Outcome]:
-    """Answer simple counts together; if one of them cannot be answered so, all are left to be asked one by one."""
+    """Answers simple counts together; if one of them fails, all are left to be asked one by one."""
     if not simple:
         return {}
     queries = [query for _, query in simple.values()]
@@ -102,7 +102,7 @@ def _count_together(runner: QueryRunner, simple: dict[int, tuple[str, CountQuery
         absent_values = _find_absent_values(session, queries)
     empty_flags = [False] * len(queries) if estimates.is_empty is None else estimates.is_empty.tolist()
     outcomes: dict[int, Outcome] = {}
-    plain = replace(estimates, is_empty=None)  # of what no record satisfies, an answer says it beside its numbers
+    plain = replace(estimates, is_empty=None)  # an answer reports an empty selection beside its numbers
     for (number, (name, query)), estimate, is_empty in zip(simple.items(), plain, empty_flags, strict=True):
         absence_note = summarize_absent_values(
             absent_values[column, text]
@@ -115,7 +115,7 @@ def _count_together(runner: QueryRunner, simple: dict[int, tuple[str, CountQuery
 
 
 def _list_compared_texts(query: CountQuery) -> Iterator[tuple[str, str]]:
-    """The public columns of a query that are compared with texts, and the texts."""
+    """The public columns that a query compares with strings, and the strings."""
     for column, condition in query.where.items():
         for value in condition if isinstance(condition, tuple) else (condition,):
             if isinstance(value, str):
@@ -123,7 +123,7 @@ def _list_compared_texts(query: CountQuery) -> Iterator[tuple[str, str]]:
 
 
 def _find_absent_values(session: Session, queries: Sequence[CountQuery]) -> dict[tuple[str, str], AbsentValue]:
-    """The texts of all queries that no record has, by their columns."""
+    """The strings in all queries that no record has, by column."""
     texts_by_column: dict[str, dict[str, None]] = {}
     for query in queries:
         for column, item in _list_compared_texts(query):
@@ -139,7 +139,7 @@ def _find_absent_values(session: Session, queries: Sequence[CountQuery]) -> dict
 
 
 def _make_answer(runner: QueryRunner, name: str, query: CountQuery, estimate: Estimate) -> Answer:
-    """The answer that the question would have had alone."""
+    """Builds the answer that the question would get alone."""
     method_label, assumption = (
         (EXACT_METHOD, EXACT_ASSUMPTION) if estimate.is_exact else (estimate.method, estimate.assumption)
     )

@@ -1,4 +1,4 @@
-"""Consistent numbers beside the estimates of an answer: its counts as cells, with what they must add up to."""
+"""Adds consistent numbers to an answer: its counts, adjusted to the totals that they must add up to."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ from sfumato._readers.reader import AnyTable
 from sfumato._records.tally import Key, make_group_key
 from sfumato.errors import QueryError
 
-NO_COUNT = "only COUNT(*) is made consistent or calibrated, and the question does not select it; add COUNT(*)."
-NOT_ADJUSTED = "only COUNT(*) of a plain SELECT with GROUP BY is made consistent or calibrated; ask for that alone."
+NO_COUNT = "only COUNT(*) can be made consistent or calibrated, and the question does not select it; add COUNT(*)."
+NOT_ADJUSTED = "only COUNT(*) of a plain SELECT with GROUP BY can be made consistent or calibrated; ask for it alone."
 ADJUSTED = "adjusted"
-"""What we call the column of adjusted counts."""
+"""The internal name of the column of adjusted counts."""
 NOTHING_TO_ADJUST = "every number is exact, so nothing was made consistent or calibrated."
 
 
 @dataclass(frozen=True)
 class _CountedPart:
-    """A row of an answer, or what the rows leave out of a public group."""
+    """A row of an answer, or the remainder of a public group that no row contains."""
 
     key: Key | None
-    """Its values in the columns of the answer; None for what is left out, which is in no total of the analyst."""
+    """Its values in the columns of the answer; None for the remainder, which belongs to no total of the analyst."""
     estimate: Estimate
     group: Key
 
     @property
     def certain_count(self) -> float:
-        """How many records are in it for certain, where not all of it is known."""
+        """The number of records that it certainly contains, where its count is not fully known."""
         return 0.0 if self.estimate.is_exact else max(0.0, self.estimate.bounds.low)
 
     def split(self) -> tuple[_CountedPart, _CountedPart]:
-        """What is certain, and the rest of it, which cannot be negative either."""
+        """Splits the count into its certain part and the rest, which cannot be negative either."""
         certain_part, rest = Estimate.exact(self.certain_count), self.estimate.scale(1.0, -self.certain_count)
         return replace(self, estimate=certain_part), replace(self, estimate=rest)
 
 
 @dataclass(frozen=True)
 class CountAdjuster:
-    """How to adjust the counts of an answer, and to which totals of the analyst."""
+    """Adjusts the counts of an answer, optionally to totals from the analyst."""
 
     adjustment: Adjustment
     totals: tuple[KnownTotals, ...] = ()
 
     def find_counts(self, block: RecordSelect, ending: Ending) -> dict[str, str]:
-        """The names of the numbers to adjust, which are every COUNT(*), with what we call their columns."""
+        """Maps the name of each number to adjust, which is every COUNT(*), to its internal column."""
         if block.grouping_sets is not None or any(tree.find(exp.Window) for tree in ending.trees):
             raise QueryError(NOT_ADJUSTED)
         count_columns = {name: tree.name for name, tree in ending.outputs if block.is_count(tree)}
@@ -71,9 +71,9 @@ class CountAdjuster:
     def add_adjusted(
         self, context: PlanContext, block: RecordSelect, rows: EstimateRows, ending: Ending
     ) -> tuple[EstimateRows, Ending, dict[str, str]]:
-        """All rows, before they are chosen among, each with its adjusted count, which becomes one more output.
+        """All rows, before filtering, with an adjusted count for each as an additional output.
 
-        With the name of each number that was adjusted, and the name of its adjusted one.
+        Also returns the name of each adjusted number and the name of its adjusted version.
         """
         counts = self.find_counts(block, ending)
         values = {name: tree for name, tree in ending.outputs if not is_number(tree, rows)}
@@ -103,7 +103,7 @@ class CountAdjuster:
         parts: Sequence[_CountedPart],
         records: Mapping[Key, float],
     ) -> list[float]:
-        """The adjusted count of each part."""
+        """Computes the adjusted count of each part."""
         certain_parts, free = zip(*(part.split() for part in parts), strict=True) if parts else ((), ())
         split = [*free, *(part for part in certain_parts if part.estimate.value)]
         cells = AnswerCells(
@@ -119,7 +119,7 @@ class CountAdjuster:
 
 
 def make_adjuster(*, consistent: bool, totals: Sequence[AnyTable]) -> CountAdjuster | None:
-    """What is asked for: no negative numbers, known totals (files or tables), both or nothing."""
+    """Builds an adjuster for the request: no negative numbers, known totals (files or tables), or both; else None."""
     if isinstance(totals, str | Path):
         raise QueryError("give a list of totals, such as totals=['known.csv'].")
     known_totals = tuple(
@@ -134,11 +134,11 @@ def make_adjuster(*, consistent: bool, totals: Sequence[AnyTable]) -> CountAdjus
 
 
 def _read_totals_table(source: AnyTable, name: str) -> KnownTotals:
-    """Known totals from a frame, or another table in memory."""
+    """Reads known totals from a frame or another table in memory."""
     table = read_attached_table("totals", source)
     columns = tuple(column for column in table.schema.names if column != TOTAL)
     if len(columns) == table.num_columns:
-        raise QueryError(f"{name} must have the column {TOTAL!r}, and columns of the answer.")
+        raise QueryError(f"{name} must have the column {TOTAL!r} and at least one column of the answer.")
     lines: dict[tuple[str, ...], float] = {}
     for row in table.to_pylist():
         key = tuple(_format_value(row[column]) for column in columns)
@@ -146,7 +146,7 @@ def _read_totals_table(source: AnyTable, name: str) -> KnownTotals:
             raise QueryError(f"{name} has two rows with the same values; write one total for them.")
         lines[key] = _parse_total(row, name)
     if not lines:
-        raise QueryError(f"{name} has no row; write one for each total that is known.")
+        raise QueryError(f"{name} has no rows; write one for each known total.")
     return KnownTotals(columns, lines, name)
 
 
@@ -156,12 +156,12 @@ def _parse_total(row: Mapping[str, Any], name: str) -> float:
     except (TypeError, ValueError):
         total = math.nan
     if not (math.isfinite(total) and total >= 0):
-        raise QueryError(f"{name} has a row without a total that is a number from 0, such as 1234 or 56.7.")
+        raise QueryError(f"{name} has a row without a valid total: a number from 0, such as 1234 or 56.7.")
     return total
 
 
 def _format_value(value: Value) -> str:
-    """A value as a CSV would have it: frames turn whole numbers into others where one is missing."""
+    """Formats a value as in a CSV: frames turn whole numbers into floats where a value is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else display(value)

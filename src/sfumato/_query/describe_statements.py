@@ -1,4 +1,4 @@
-"""DESCRIBE, SHOW TABLES and SUMMARIZE: what can be asked, as databases tell it."""
+"""Answers DESCRIBE, SHOW TABLES and SUMMARIZE."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ from sfumato.errors import QueryError
 
 AS_PUBLISHED = "as it was published"
 MOST_RANGES = 12
-"""The ranges of a column are named up to this many, else the first two and the last."""
-PROTECTED_NOTE = (
-    "of a protected column it is not known which values records hold, only about how often: count them with GROUP BY."
-)
+"""The ranges of a column are listed up to this number; beyond it, only the first two and the last."""
+PROTECTED_NOTE = "a protected column has no exact summary, only estimated counts: count its values with GROUP BY."
 
 
 def list_askable_columns(manifest: Manifest) -> list[tuple[str, str, str]]:
-    """Each column that can be asked about: its name, its type, and what it is for.
+    """Each column that queries can use: its name, its type and its role.
 
-    How what is protected was written (as bits, in a column for each value, by the bucket) is nothing to ask about: in
-    the place of these columns stand the protected ones, with the type of their values.
+    Queries cannot use the published form of a protected column (bits, a column for each value, buckets). The protected
+    columns themselves take its place, with the type of their values.
     """
     protected = [
         (name, kind, _describe_role("protected", name, manifest))
@@ -55,24 +53,25 @@ def _describe_role(role: str, name: str, manifest: Manifest) -> str:
 
 
 def is_description(tree: Tree) -> bool:
-    """Whether somebody asks what there is, and not for numbers."""
+    """Whether a statement asks about tables and columns, not for numbers."""
     return isinstance(tree, exp.Describe | exp.Summarize | exp.Show | exp.Pivot)
 
 
 def answer_description(tree: Tree, session: Session) -> Answer:
-    """What there is to ask."""
+    """Answers a statement about tables and columns."""
     if isinstance(tree, exp.Pivot):
         raise _explain_pivot(tree)
     if isinstance(tree, exp.Show):
         if str(tree.name).upper() not in ("TABLES", "ALL TABLES"):
-            raise QueryError("SHOW TABLES names the tables, and DESCRIBE release the columns.")
+            raise QueryError("use SHOW TABLES to list the tables, or DESCRIBE release to list the columns.")
         return _make_answer(
             [{"table": name, "rows": _count_rows(name, session)} for name in (TABLE, *session.attached_tables)]
         )
     table = tree.this
     if not isinstance(table, exp.Table):
         raise QueryError(
-            "describe a table by its name, such as DESCRIBE release; a query shows its columns with LIMIT 1."
+            "describe a table by its name, such as DESCRIBE release; to see the columns of a query, run it with "
+            "LIMIT 1."
         )
     public_queries.check_table(table, session)
     name = table.name.lower()
@@ -106,7 +105,7 @@ def _describe_columns(name: str, session: Session) -> list[dict[str, object]]:
 
 
 def _summarize_column(name: str, column: Mapping[str, Any], session: Session) -> dict[str, object]:
-    """What is known exactly of a public column; of a protected one, how many values it may have."""
+    """The exact summary of a public column; for a protected one, only the size of its domain."""
     if name == TABLE and column["column"] not in session.manifest.public_columns:
         number = session.manifest.sensitive_columns.index(column["column"])
         values = dict.fromkeys(session.manifest.naming.make_part_domain(number).to_pylist())
@@ -121,7 +120,7 @@ def _summarize_column(name: str, column: Mapping[str, Any], session: Session) ->
 
 
 def _explain_pivot(pivot: Tree) -> QueryError:
-    """What is said of PIVOT: the query that gives its numbers."""
+    """Explains that PIVOT is not supported, with a query that gives the same numbers."""
     keys = [*(pivot.args["group"].expressions if pivot.args.get("group") else ()), *pivot.expressions]
     listed = ", ".join(
         allowed_sql.write_sql(expression)
@@ -129,6 +128,6 @@ def _explain_pivot(pivot: Tree) -> QueryError:
     )
     source = allowed_sql.write_sql(pivot.this) if isinstance(pivot.this, exp.Table) else TABLE
     return QueryError(
-        f"PIVOT is not answered, because its columns are values; ask SELECT {listed} FROM {source} GROUP BY ALL, and "
-        "turn the answer in a frame (to_pandas().pivot)."
+        f"PIVOT is not supported, because its columns are values; ask SELECT {listed} FROM {source} GROUP BY ALL, "
+        "and pivot the answer in a frame (to_pandas().pivot)."
     )

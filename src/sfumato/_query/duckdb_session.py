@@ -1,4 +1,4 @@
-"""The connection that counts: it can read the data of the release and nothing more, for a limited time."""
+"""The DuckDB connection that counts: it reads only the data of the release, for a limited time."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from sfumato._records.tally import ResultRow
 from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError, ReleaseFormatError
 
-# What DuckDB says of a query that it cannot run, in sentences for whoever asked.
+# Translates errors of DuckDB into sentences for analysts.
 
 TYPES = "info shows the types of the columns"
-UNFIT = f"the query cannot be run on the columns of the release as it is written; {TYPES}."
+UNFIT = f"the columns of the release do not support this query as written; {TYPES}."
 _KINDS = {
-    "VARCHAR": "a text", "BOOLEAN": "a truth value", "DATE": "a date", "TIMESTAMP": "a time", "INTERVAL": "a time span",
+    "VARCHAR": "a string", "BOOLEAN": "a boolean", "DATE": "a date", "TIMESTAMP": "a time", "INTERVAL": "a time span",
 }  # fmt: skip
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?(\d+)?|DOUBLE|FLOAT|DECIMAL.*|INTEGER_LITERAL")
 
 
 def _describe_kind(name: str) -> str:
-    """A type of DuckDB in plain words."""
+    """Names a DuckDB type in plain words."""
     base = name.strip().strip("'\"")
     if _NUMBERS.fullmatch(base):
         return "a number"
-    return next((label for kind, label in _KINDS.items() if base.startswith(kind)), "what it was given")
+    return next((label for kind, label in _KINDS.items() if base.startswith(kind)), "a value of this type")
 
 
 def _explain_conversion(match: re.Match[str]) -> str:
-    return f"{match[1]!r} is not {_describe_kind(match[2])}, as what it stands beside; {TYPES}."
+    return f"{match[1]!r} is not {_describe_kind(match[2])}, but it is compared or combined with one; {TYPES}."
 
 
 def _explain_function(match: re.Match[str]) -> str:
     kinds = " and ".join(dict.fromkeys(map(_describe_kind, match[2].split(",")))) if match[2].strip() else "nothing"
-    return f"{match[1].upper()} has no meaning for {kinds}; {TYPES}."
+    return f"{match[1].upper()} does not accept {kinds}; {TYPES}."
 
 
 def _explain_ungrouped(match: re.Match[str]) -> str:
@@ -63,7 +63,10 @@ def _explain_table(match: re.Match[str]) -> str:
 
 _SENTENCES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"Could not convert string '([^'\"]*)' to (\w+)", _explain_conversion),
-    (r"(?:invalid|date) \w+ ?field format: \"([^\"]*)\"", lambda match: f"{match[1]!r} is no date; write 2026-01-31."),
+    (
+        r"(?:invalid|date) \w+ ?field format: \"([^\"]*)\"",
+        lambda match: f"{match[1]!r} is not a valid date; write 2026-01-31.",
+    ),
     (r"argument types '(\w+)\((.*?)\)'", _explain_function),
     (r"column \"?([\w .]+?)\"? must appear in the GROUP BY", _explain_ungrouped),
     (r"Referenced column \"([^\"]+)\" not found", _explain_column),
@@ -72,16 +75,16 @@ _SENTENCES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
         r"Cannot (?:compare|mix) values? of type (\w+).* (?:and|to) (?:values? of )?(?:type )?(\w+)",
         lambda match: f"{_describe_kind(match[1])} and {_describe_kind(match[2])} cannot be compared; {TYPES}.",
     ),
-    (r"[Mm]ore than one row returned by a subquery", lambda match: "a subquery in an expression must give one row."),
+    (r"[Mm]ore than one row returned by a subquery", lambda match: "a subquery in an expression must return one row."),
     (
         r"(?:Out of Range|Overflow)",
-        lambda match: "a number of the query is too large, or outside of what its type holds.",
+        lambda match: "a number in the query is too large, or outside the range of its type.",
     ),
 )
 
 
 def explain_error(message: str) -> str:
-    """One sentence for what DuckDB said."""
+    """Turns a DuckDB error into one sentence."""
     for pattern, explain in _SENTENCES:
         match = re.search(pattern, message)
         if match is not None and "sfumato " not in match[0]:
@@ -93,28 +96,28 @@ def explain_error(message: str) -> str:
 
 BATCH_ROWS = 1 << 17
 RETRY_SECONDS = 0.05
-"""How long to wait before stopping once more what did not stop."""
+"""The seconds to wait before interrupting a statement again."""
 OUT_OF_MEMORY = "Out of Memory"
 LARGEST_PART = 1 << 28
-"""How many bytes a subquery may give that is kept as a table."""
+"""The largest size in bytes of a subquery result that is kept as a table."""
 
 
 @dataclass
 class Session:
-    """A connection to one release, with the tables of the analyst beside it."""
+    """A connection to one release, with the tables of the analyst."""
 
     manifest: Manifest
     folder: Path
     connection: duckdb.DuckDBPyConnection
     attached_tables: Mapping[str, pa.Table] = field(default_factory=dict)
-    """By their names in small letters."""
+    """The analyst's tables by their lower-case names."""
     clock: Clock = field(default_factory=Clock)
     subquery_tables: list[pa.Table] = field(default_factory=list)
-    """What subqueries gave."""
+    """The results of subqueries."""
     cache: dict[str, Any] = field(default_factory=dict)
-    """What was worked out of the whole release, for all questions to it."""
+    """Results about the whole release, shared by all questions."""
     absent_values: list[AbsentValue] = field(default_factory=list)
-    """Values that the question names and that are not there."""
+    """Values in the question that do not exist in the release."""
 
     def fetch_rows(self, sql: str) -> list[ResultRow]:
         """All rows of a statement, as Python values."""
@@ -122,27 +125,27 @@ class Session:
         try:
             return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
         except ValueError as error:
-            raise QueryError("an answer has times finer than a microsecond; cast them to TIMESTAMP.") from error
+            raise QueryError("the answer contains times finer than a microsecond; cast them to TIMESTAMP.") from error
 
     def fetch_table(self, sql: str) -> pa.Table:
-        """All rows of a statement."""
+        """All rows of a statement, as an Arrow table."""
         with self.explain_errors():
             return self.connection.sql(sql).to_arrow_table()
 
     def fetch_batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a statement, some at a time."""
+        """The rows of a statement, in batches."""
         with self.explain_errors():
             yield from self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
 
     def fetch_cached_rows(self, sql: str) -> list[ResultRow]:
-        """All rows of a statement about all records, which is run once for all questions."""
+        """All rows of a statement about all records, which runs once for all questions."""
         if sql not in self.cache:
             self.cache[sql] = self.fetch_rows(sql)
         cached_rows: list[ResultRow] = self.cache[sql]
         return cached_rows
 
     def fetch_subquery(self, sql: str) -> pa.Table:
-        """All rows of a subquery, which are kept: so there must not be too many."""
+        """All rows of a subquery, within a size limit because they are kept in memory."""
         with self.explain_errors():
             reader = self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
             batches, size = [], 0
@@ -151,14 +154,14 @@ class Session:
                 size += max(batch.nbytes, batch.num_rows)
                 if size > LARGEST_PART:
                     raise QueryError(
-                        f"a subquery gives more than {LARGEST_PART >> 20} MiB; select fewer rows or columns of it, or "
-                        "SELECT DISTINCT."
+                        f"a subquery returns more than {LARGEST_PART >> 20} MiB; select fewer rows or columns in "
+                        "it, or use SELECT DISTINCT."
                     )
             return pa.Table.from_batches(batches, reader.schema)
 
     @property
     def longest_text(self) -> int:
-        """How many bytes the longest text of any table has; looked up once for the release."""
+        """The length in bytes of the longest string in any table; computed once for the release."""
         if "longest" not in self.cache:
             values = [part for value in self.manifest.domain for part in split_value(value)]
             values += [group for level in self.manifest.upper_levels.values() for group in dict.fromkeys(level)]  # type: ignore[misc]
@@ -174,37 +177,37 @@ class Session:
         return max(length or 0 for length in lengths)
 
     def describe_columns(self, sql: str) -> dict[str, str]:
-        """The columns that a statement would have, and their types; nothing is run."""
+        """The columns of a statement and their types, without running it."""
         with self.explain_errors():
             relation = self.connection.sql(sql)
             return dict(zip(relation.columns, map(str, relation.types), strict=True))
 
     def register(self, name: str, table: pa.Table) -> None:
-        """Let statements read a table under a name."""
+        """Makes a table available to statements under a name."""
         self.connection.register(name, table)
 
     @contextmanager
     def explain_errors(self) -> Iterator[None]:
-        """What goes wrong becomes a sentence for whoever asked."""
+        """Turns errors of DuckDB and Arrow into sentences for the analyst."""
         try:
             self.clock.check()
             yield
         except (duckdb.Error, OSError, pa.ArrowException, MemoryError) as error:
-            # Through a reader of Arrow, DuckDB can only say what happened in words.
+            # Arrow's reader passes errors of DuckDB on as text only.
             message, limits = (str(error).splitlines() or ["no memory is left"])[0], self.clock.limits
             if isinstance(error, duckdb.InterruptException) or self.clock.seconds_left <= 0:
                 raise limits.timeout_error from error
             if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or OUT_OF_MEMORY in message:
                 raise limits.memory_error from error
             raise QueryError(explain_error(message)) from error
-        except UnicodeDecodeError as error:  # DuckDB quotes the bytes of a text that is none
-            message = "the release holds a text that is none; get it again from its publisher."
+        except UnicodeDecodeError as error:  # DuckDB quotes the bytes of an invalid string
+            message = "the release contains an invalid string; get it again from its publisher."
             raise ReleaseFormatError(message) from error
 
 
 @dataclass(frozen=True)
 class OpenRelease:
-    """A release that is open for questions: making a connection takes as long as many a count, so they are kept."""
+    """A release open for questions; it keeps its connections, because opening one takes as long as many counts."""
 
     manifest: Manifest
     folder: Path
@@ -216,7 +219,7 @@ class OpenRelease:
     def open_session(
         self, attached: Mapping[str, pa.Table] | None = None, clock: Clock | None = None
     ) -> Iterator[Session]:
-        """A session for one question: a cursor of its own, with its own tables."""
+        """Opens a session for one question: its own cursor with its own tables."""
         clock, tables = clock or Clock(), {name.lower(): table for name, table in (attached or {}).items()}
         limits = clock.limits
         with self._lock:
@@ -233,11 +236,11 @@ class OpenRelease:
 
 
 def open_connection(data: Sequence[Path], public: tuple[str, ...], limits: Limits) -> duckdb.DuckDBPyConnection:
-    """A connection that can read the data files of the release, and nothing else."""
+    """Opens a connection that can read the data files of the release and nothing else."""
     connection = duckdb.connect(
         config={
             "memory_limit": limits.memory,
-            "temp_directory": "",  # what does not fit is refused, and not left on somebody's disk
+            "temp_directory": "",  # a query that exceeds memory fails, and leaves no data on disk
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "python_enable_replacements": False,
@@ -245,14 +248,14 @@ def open_connection(data: Sequence[Path], public: tuple[str, ...], limits: Limit
     )
     paths = ", ".join(quote_text(str(path.resolve())) for path in data)
     try:
-        connection.execute("SET GLOBAL TimeZone = 'UTC'")  # else the clock of whoever asks would decide what is counted
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")  # otherwise the analyst's time zone would change the counts
         connection.execute(f"SET allowed_paths = [{paths}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         connection.execute(f"CREATE VIEW {RECORDS} AS SELECT * FROM read_parquet([{paths}])")
         public_columns = ", ".join(map(quote_name, public))
         connection.execute(f"CREATE VIEW {TABLE} AS SELECT {public_columns} FROM {RECORDS}")
-    except (duckdb.Error, UnicodeDecodeError) as error:  # DuckDB quotes the bytes of a name that is none
+    except (duckdb.Error, UnicodeDecodeError) as error:  # DuckDB quotes the bytes of an invalid name
         connection.close()
         raise ReleaseFormatError(f"{data[0].name} cannot be read; get the release again from its publisher.") from error
     return connection
@@ -260,7 +263,7 @@ def open_connection(data: Sequence[Path], public: tuple[str, ...], limits: Limit
 
 @contextmanager
 def _stop_on_timeout(session: Session) -> Iterator[None]:
-    """Stop the statement that runs when time is over, and every later one."""
+    """Interrupts the running statement, and every later one, once the time limit is reached."""
     is_done = threading.Event()
 
     def stop() -> None:

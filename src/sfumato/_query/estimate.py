@@ -1,7 +1,7 @@
-"""An answer with its error: the estimate, its standard error, and an interval at any level; one, or many at once.
+"""Estimates with their errors: value, standard error, and an interval at any level; one or many.
 
-One and many share their words: `value`, `standard_error`, `interval(level)`, `method`, `assumption`, notes; and both
-are made from moments.
+Estimate and Estimates share `value`, `standard_error`, `interval(level)`, `method`, `assumption` and notes. Both are
+computed from moments.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import MissingExtraError, QueryError
 from sfumato.mechanisms.estimator import Moments
 
-# Answers as tables for other tools: Arrow, pandas, polars, and whatever reads an Arrow stream, such as DuckDB.
+# Answers as tables for other tools: Arrow, pandas, polars, and any reader of Arrow streams, such as DuckDB.
 
 
 class Tabular(ABC):
-    """What can be read as a table, with `n`, `n_se`, `n_low` and `n_high` for each number `n`."""
+    """A result that converts to a table, with `n`, `n_se`, `n_low` and `n_high` for each number `n`."""
 
     __slots__ = ()
 
     @abstractmethod
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
-        """As a table of Arrow."""
+        """Converts to an Arrow table."""
 
     def to_pandas(self, level: float = DEFAULT_LEVEL) -> Any:
-        """As a pandas frame."""
+        """Converts to a pandas frame."""
         _import_package("pandas")
         return self.to_arrow(level).to_pandas()
 
     def to_polars(self, level: float = DEFAULT_LEVEL) -> Any:
-        """As a polars frame."""
+        """Converts to a polars frame."""
         return _import_package("polars").from_arrow(self.to_arrow(level))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """What tools ask for that read Arrow: intervals are at the usual level."""
+        """Exports an Arrow stream for other tools, with intervals at the default level."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
@@ -71,23 +71,23 @@ def _import_package(name: str) -> Any:
 # ---------------------------------------------------------------------------------------------------------------------
 
 EXACT_METHOD = "exact count"
-EXACT_ASSUMPTION = "none: what is published tells it for certain"
+EXACT_ASSUMPTION = "none: the published data give it exactly"
 BELOW_ZERO = "below zero by chance"
-"""Beside an estimate of a number that cannot be negative."""
-NO_RECORDS = "no record satisfies the condition on the public columns; check how their values are spelt."
+"""The note on an estimate below zero of a number that cannot be negative."""
+NO_RECORDS = "no record satisfies the condition on the public columns; check the spelling of their values."
 COLUMNS = ("n", "n_se", "n_low", "n_high", "n_note")
-"""What a number is called that nobody named."""
-NO_END = "the number may be zero at this level, and the function has no end there"
-NO_INTERVAL = "the denominator may be zero at this level, so the ratio may be anything"
+"""The column names of a number without a name."""
+NO_END = "the number may be zero at this level, where the function has no value"
+NO_INTERVAL = "the denominator may be zero at this level, so the ratio may take any value"
 
 
 def _join_notes(first: str, second: str | None) -> str:
-    """Two notes as one; the first may be a sentence."""
+    """Joins two notes; the first may be a sentence."""
     return first if second is None else f"{first}{' ' if first.endswith(('.', '?')) else '; '}{second}"
 
 
 def _add_negative_notes(moments: Moments, notes: Sequence[str | None]) -> list[str | None]:
-    """The notes, and beside numbers that are negative and cannot be that they are."""
+    """Adds a note to each negative estimate of a number that cannot be negative."""
     is_below = (moments.value < 0) & (moments.least >= 0)
     return [
         "; ".join(filter(None, (note, BELOW_ZERO))) if below and BELOW_ZERO not in (note or "") else note
@@ -111,7 +111,7 @@ class ScaledEstimate:
     shift: float
 
     def interval(self, level: float) -> Interval:
-        """The interval of the estimate, moved along."""
+        """The interval of the estimate, scaled and shifted."""
         low, high = sorted(self.factor * end + self.shift for end in self.inner.interval(level))
         return Interval(low, high)
 
@@ -124,29 +124,29 @@ class TransformedEstimate:
     function: Function
 
     def interval(self, level: float) -> Interval:
-        """What the function makes of the interval of the estimate."""
+        """The image of the estimate's interval under the function."""
         return Interval(*self.function.map_interval(*self.inner.interval(level)))
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """Where a distribution reaches a share: at the first point with no less than it at or below.
+    """The point where a distribution reaches a share: the first with at least this share at or below it.
 
-    `above` is how many records more than the share are estimated at or below each point, and `errors` how far off that
-    may be.
+    `above` is, for each point, the estimated number of records at or below it minus the share of all records. `errors`
+    are the standard errors of these numbers.
     """
 
     points: tuple[float, ...]
     excesses: tuple[float, ...]
     errors: tuple[float, ...]
     is_coarse: bool = False
-    """Whether a point stands for all values between it and the one before."""
+    """Whether a point represents all values between it and the previous point."""
 
     def interval(self, level: float) -> Interval:
-        """From the first point that may have reached the share, to the first from which on all surely have.
+        """The range from the first point that may have reached the share to the one after which all certainly have.
 
-        Where the number is t, the estimate at t is not far below zero, and that at the point before not far above it;
-        each fails with half of what the level leaves. Source: Woodruff 1952, for a band of tests.
+        If the number is t, the estimate at t is not far below zero, and the estimate at the previous point is not far
+        above it. Each of the two fails with half of the error probability. Source: Woodruff 1952, for a band of tests.
         """
         half_width = compute_quantile(level)
         bands = [
@@ -171,7 +171,7 @@ class Ratio:
     denominator_variance: float
 
     def interval(self, level: float) -> Interval:
-        """All ratios r for which numerator - r * denominator may be zero; everything where the denominator may be.
+        """All ratios r for which numerator - r * denominator may be zero; the whole line if the denominator may be.
 
         Source: Fieller 1954. With z for the level, solve (a - rb)² <= z² (V_a - 2 r C + r² V_b) for r.
         """
@@ -190,8 +190,8 @@ class Estimate(Tabular):
     """An estimate of a count, or of another number, of the original table.
 
     The interval is for the number in that table, not for a population that the table was sampled from. An unbiased
-    estimate may be negative or exceed the number of rows: clipping it would bias sums over groups. Not a number where
-    there is nothing to estimate.
+    estimate may be negative or exceed the number of rows: clipping it would bias sums over groups. Its value is
+    not-a-number where there is nothing to estimate.
     """
 
     value: float
@@ -200,17 +200,17 @@ class Estimate(Tabular):
     assumption: str
     moments: Moments = field(repr=False)
     note: str | None = None
-    """Why something is not given, or what to beware of."""
+    """The reason why the number or its error is missing, or a caution."""
     origin: ScaledEstimate | TransformedEstimate | Crossing | Ratio | None = field(default=None, repr=False)
-    """How it comes from other estimates, where that tells the interval."""
+    """Its derivation from other estimates, where that determines the interval."""
     derivation: str | None = field(default=None, repr=False)
-    """How it is made from counts, where it is none; the method says so too."""
+    """Its derivation from counts, where it is not a count itself; `method` includes it."""
 
     @classmethod
     def of(
         cls, moments: Moments, method: str, assumption: str, note: str | None = None, derivation: str | None = None
     ) -> Estimate:
-        """The estimate of moments of one number, with the standard error at the nearest possible one."""
+        """Builds the estimate of one number from its moments, with the standard error at the nearest possible value."""
         (value,), (error,) = moments.value.tolist(), compute_standard_errors(moments).tolist()
         method_label = method if derivation is None else f"{method}; {derivation}"
         (full_note,) = _add_negative_notes(moments, [note])
@@ -232,7 +232,7 @@ class Estimate(Tabular):
 
     @classmethod
     def missing(cls, note: str | None) -> Estimate:
-        """No number, as SQL gives NULL."""
+        """An estimate without a number, like NULL in SQL."""
         nothing = Moments.of(math.nan, None, 0.0, math.inf, -math.inf)
         return cls(math.nan, None, EXACT_METHOD, EXACT_ASSUMPTION, nothing, note)
 
@@ -243,20 +243,20 @@ class Estimate(Tabular):
         return f"Estimate({self}{f': {escape_unprintable(self.note)}' if self.note else ''})"
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
+        """Renders the estimate for a notebook."""
         return render_estimate(self)
 
     def to_cell(self, level: float = DEFAULT_LEVEL) -> NumberCell:
-        """The number as people read it, with its error and interval."""
+        """Formats the number with its error and interval."""
         ends = self.interval(level) if self.has_interval else None
         centre = None if self.moments.unbiased_value is None else float(self.moments.centre[0])
         return NumberCell.of(self.value, self.standard_error, ends, centre)
 
     def list_notes(self, level: float = DEFAULT_LEVEL) -> tuple[str, ...]:
-        """What to beware of, each for itself."""
+        """Lists the cautions on this number."""
         note = self.note or ""
         own_note = note.removesuffix(BELOW_ZERO).removesuffix("; ")
-        may_open = self.has_interval and self.origin is not None  # by a ratio; others need not be looked at
+        may_open = self.has_interval and self.origin is not None  # other numbers have finite intervals
         is_open = may_open and not all(map(math.isfinite, self.interval(level)))
         reason = (
             NO_END
@@ -266,7 +266,7 @@ class Estimate(Tabular):
         return tuple(filter(None, (own_note, BELOW_ZERO if note != own_note else "", reason if is_open else "")))
 
     def to_row(self, level: float = DEFAULT_LEVEL) -> tuple[Value, ...]:
-        """The number, its error, its interval and what to beware of; None where nothing is known."""
+        """The number, its error, its interval and its notes; None for each unknown one."""
         value = None if math.isnan(self.value) else self.value
         ends = self.interval(level) if self.has_interval else (math.nan, math.nan)
         finite_ends = (end if math.isfinite(end) else None for end in ends)
@@ -278,14 +278,14 @@ class Estimate(Tabular):
         )
 
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
-        """One row: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say."""
+        """One row: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there are notes."""
         *numbers, note = self.to_row(level)
         columns = {name: pa.array([number], pa.float64()) for name, number in zip(COLUMNS, numbers, strict=False)}
         return pa.table(columns | ({} if note is None else {COLUMNS[-1]: pa.array([note])}))
 
     @property
     def is_exact(self) -> bool:
-        """Whether there is no error at all."""
+        """Whether the number has no error."""
         return self.method == EXACT_METHOD
 
     @property
@@ -295,18 +295,18 @@ class Estimate(Tabular):
 
     @property
     def bounds(self) -> Interval:
-        """Between what the number lies for certain."""
+        """The range that the number certainly lies in."""
         return Interval(float(self.moments.least[0]), float(self.moments.most[0]))
 
     @property
     def lasting_note(self) -> str | None:
-        """What to beware of also in numbers that are made from this one."""
+        """The notes that also apply to numbers computed from this one."""
         if self.moments.is_own_note or self.note is None:
             return None
         return self.note.removesuffix(BELOW_ZERO).removesuffix("; ") or None
 
     def add_note(self, note: str | None) -> Estimate:
-        """The estimate with something more to beware of."""
+        """The estimate with one more note."""
         return self if note is None else replace(self, note=_join_notes(note, self.note))
 
     def scale(self, factor: float, shift: float) -> Estimate:
@@ -331,9 +331,9 @@ class Estimate(Tabular):
         )
 
     def interval(self, level: float = DEFAULT_LEVEL) -> Interval:
-        """All numbers that a test at this level would not reject, and those within one standard error."""
+        """All values that a test at this level would not reject, and those within one standard error."""
         if self.standard_error is None:
-            raise QueryError(f"the method {self.method!r} tells no error here, so there is no interval.")
+            raise QueryError(f"the method {self.method!r} gives no error here, so there is no interval.")
         if self.origin is None:
             (low,), (high,) = (ends.tolist() for ends in compute_intervals(self.moments, level))
             return Interval(low, high)
@@ -345,22 +345,22 @@ class Estimate(Tabular):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimates(Sequence[Estimate], Tabular):
-    """The answers to many queries, in their order: arrays for all, and an Estimate for each."""
+    """The answers to many queries, in order: arrays for all, and an Estimate for each."""
 
     moments: Moments = field(repr=False)
     method: str
     assumption: str
     note: str | None = None
-    """What to beware of, beside every estimate."""
+    """A caution for every estimate."""
     is_empty: Mask | None = None
-    """Which queries have conditions that no record satisfies."""
+    """Marks the queries whose conditions no record satisfies."""
 
     def __repr__(self) -> str:
         first = f", the first {self[0]}" if len(self) else ""
         return f"Estimates({len(self):,} numbers{first})"
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
+        """Renders the estimates for a notebook."""
         return render_estimates(self)
 
     def __len__(self) -> int:
@@ -382,12 +382,12 @@ class Estimates(Sequence[Estimate], Tabular):
 
     @cached_property
     def is_exact(self) -> Mask:
-        """Which answers are certain: those about public columns only, and those about no record."""
+        """Marks the exact answers: those about public columns only, and those about no record."""
         return self.moments.is_certain
 
     @cached_property
     def notes(self) -> list[str | None]:
-        """What to beware of, beside each estimate."""
+        """The notes on each estimate."""
         pairs = zip(self.is_exact.tolist(), self.moments.all_notes, strict=True)
         all_notes = _add_negative_notes(self.moments, [None if exact else self.note or note for exact, note in pairs])
         for number in np.flatnonzero(self.is_empty).tolist() if self.is_empty is not None else ():
@@ -401,15 +401,15 @@ class Estimates(Sequence[Estimate], Tabular):
 
     @property
     def standard_error(self) -> Floats:
-        """Their standard errors; not-a-number where none is known."""
+        """The standard errors; not-a-number where unknown."""
         return compute_standard_errors(self.moments)
 
     def interval(self, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """The low and the high ends of their intervals; not-a-number where no error is known."""
+        """The low and the high ends of the intervals; not-a-number where no error is known."""
         return compute_intervals(self.moments, level)
 
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
-        """A row for each query: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say."""
+        """One row for each query: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there are notes."""
         numbers = (self.value, self.standard_error, *self.interval(level))
         columns = {
             name: pa.array(numbers_column, from_pandas=True)

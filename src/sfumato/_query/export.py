@@ -1,7 +1,7 @@
-"""A release for statistics packages: its public columns, and for each wanted value one column of weights.
+"""Exports a release for statistics packages: its public columns, and a column of weights for each requested value.
 
-The weights of any records, added up, are the unbiased count of the value among them. What the records show of the
-protected column is left out: counted as it stands, it would mislead.
+The sum of the weights over any selection of records is the unbiased count of the value among them. The published values
+of the protected column are not exported: counting them directly would mislead.
 """
 
 from __future__ import annotations
@@ -29,44 +29,44 @@ from sfumato.errors import InternalError, QueryError, TargetError
 
 PREFIX = "w_"
 LONGEST_NAME = 32
-"""Stata's; SPSS has room for more."""
+"""The limit of Stata; SPSS allows longer names."""
 LONGEST_LABEL = 80
 FORMULA = "^[=+@\t\r-]"
-"""What a spreadsheet takes for the beginning of a formula."""
+"""The beginning of a string that a spreadsheet would treat as a formula."""
 LARGEST_WHOLE = 2_147_483_620
-"""Of 32 bits, without those that stand for missing values in Stata."""
+"""The largest 32-bit integer in Stata that does not code a missing value."""
 LARGEST_NUMBER = 2.0**1022
-"""Stata has numbers up to nearly twice this, and both packages keep the largest for what is missing."""
+"""The limit for both packages: Stata reaches nearly twice this, and both use the largest numbers for missing values."""
 RESERVED = re.compile(
     "byte|double|float|if|in|int|long|str[0-9]+|strl|using|with|all|and|by|eq|ge|gt|le|lt|ne|not|or|to", re.IGNORECASE
 )
-"""What is no name in Stata or in SPSS."""
+"""Names that Stata or SPSS reserves."""
 SUM_TOLERANCE = 1e-9
-"""By so much sums in another order may differ, of the sum of the amounts."""
+"""The allowed difference between two sums in different orders, as a share of the sum of absolute amounts."""
 
 
 @dataclass(frozen=True)
 class ExportedFiles:
-    """What was written."""
+    """A description of the exported file."""
 
     path: Path
     rows: int
     weight_columns: Mapping[str, Value]
-    """The columns of weights, and the value that each counts."""
+    """The columns of weights, with the value that each counts."""
     renamed_columns: Mapping[str, str]
-    """Public columns that are called otherwise in the file, by their names in the release."""
+    """Public columns with another name in the file, by their names in the release."""
     formula_columns: tuple[str, ...]
-    """Columns with texts that a spreadsheet would take for formulas."""
+    """Columns with strings that a spreadsheet would treat as formulas."""
 
 
 def export(
     release: Release, values: Sequence[Value | str], to: str | Path, *, method: str | None = None, force: bool = False
 ) -> ExportedFiles:
-    """Write the public columns of a release and a column of weights for each value: .csv, .dta or .sav."""
+    """Writes the public columns of a release and a column of weights for each value: .csv, .dta or .sav."""
     target = Path(to)
     write = _WRITERS.get(target.suffix.lower())
     if write is None:
-        raise TargetError(f"{str(target)!r} should end in {', '.join(_WRITERS)}, which says what is written.")
+        raise TargetError(f"{str(target)!r} must end in {', '.join(_WRITERS)}; the ending decides the format.")
     if not target.parent.is_dir():
         raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
     check_outside(target, "the file")
@@ -101,34 +101,34 @@ def export(
 
 
 def parse_values(text: str) -> list[str]:
-    """Values as the command line names them, with commas between; one with a comma in it stands in quotes."""
+    """Splits the command line's comma-separated list of values; a value with a comma is quoted."""
     return next(csv.reader([text], skipinitialspace=True), [])
 
 
 def find_value(release: Release, value: Value | str) -> Value:
-    """A value of the domain; a text may be what people see of it."""
+    """Finds a value of the domain; a string may be its displayed form."""
     domain = release.manifest.domain
     if value in domain:
         return value
     values_by_label = dict(zip(make_labels(domain), domain, strict=True))
     if isinstance(value, str) and value in values_by_label:
         return values_by_label[value]
-    raise QueryError(f"{explain_missing_value(value, release.manifest)} A value with a comma in it stands in quotes.")
+    raise QueryError(f"{explain_missing_value(value, release.manifest)} Put a value that contains a comma in quotes.")
 
 
 def check_sum(release: Release, value: Value, weights: pa.Array, method: str | None) -> None:
-    """Refuse weights that do not add up to what the release counts, by the way that answers go."""
+    """Rejects weights whose sum differs from the release's own count of the value."""
     count = release.count(value, method=method).value
     amounts = np.asarray(weights)
     if abs(float(amounts.sum()) - count) > SUM_TOLERANCE * max(1.0, float(np.abs(amounts).sum())):
         raise InternalError(
-            f"the weights of {display(value)!r} add up to {amounts.sum():.6f} where the count is {count:.6f}. "
+            f"the weights of {display(value)!r} add up to {amounts.sum():.6f}, but the count is {count:.6f}. "
             "Please report this."
         )
 
 
 def find_formula_columns(table: pa.Table) -> tuple[str, ...]:
-    """The columns of which a name or a text begins as a formula does."""
+    """The columns whose name or strings begin like a formula."""
     formula_columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         texts = [name, *(column.unique().drop_null().to_pylist() if pa.types.is_string(column.type) else ())]
@@ -138,7 +138,7 @@ def find_formula_columns(table: pa.Table) -> tuple[str, ...]:
 
 
 def _read_public_columns(release: Release) -> pa.Table:
-    """The public columns, in the order of the records."""
+    """Reads the public columns, in the order of the records."""
     manifest = release.manifest
     paths = manifest.list_data_paths(release.folder)
     schema = read_record_schema(paths, manifest)
@@ -161,7 +161,7 @@ def _find_plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def make_plain_names(names: Sequence[str]) -> list[str]:
-    """Names that Stata and SPSS take: letters, digits and _, no two alike whatever their case."""
+    """Makes names that Stata and SPSS accept: letters, digits and _, unique regardless of case."""
     used_names: set[str] = set()
     new_names = []
     for name in names:
@@ -178,7 +178,7 @@ def _make_plain(name: str) -> str:
 
 
 def _find_free_name(name: str, used_names: set[str]) -> str:
-    """The name, or the first with a number behind it that nobody has in capitals or small letters."""
+    """Returns the name, or the name with the first number that makes it unique regardless of case."""
     name, taken_names = name[:LONGEST_NAME], {taken_name.lower() for taken_name in used_names}
     for ending in _list_endings():
         if (candidate := name[: LONGEST_NAME - len(ending)] + ending).lower() not in taken_names:
@@ -195,7 +195,7 @@ def _list_endings() -> Iterator[str]:
 
 
 def _write_csv(table: pa.Table, path: Path, column_labels: Mapping[str, str]) -> None:
-    """CSV with a line of names; what is missing is empty, and an empty text is in quotes."""
+    """Writes a CSV with a header line; a missing value is empty, and an empty string is quoted."""
     options = pa_csv.WriteOptions(quoting_style="needed")
     with pa_csv.CSVWriter(path, table.schema, write_options=options) as writer:
         writer.write_table(table)
@@ -211,8 +211,8 @@ def _write_by(name: str, **options: object) -> Callable[[pa.Table, Path, Mapping
         frame = _convert_for_packages(table, column_labels).to_pandas()
         try:
             getattr(package, name)(frame, str(path), column_labels=short_labels, **options)
-        except package.ReadstatError as error:  # which does not say why
-            raise TargetError("the export cannot be written to its end; the disk may be full.") from error
+        except package.ReadstatError as error:  # the writer does not report the reason
+            raise TargetError("the export cannot be written completely; the disk may be full.") from error
 
     return write
 
@@ -222,9 +222,9 @@ def _shorten_label(label: str) -> str:
 
 
 def _convert_for_packages(table: pa.Table, column_labels: Mapping[str, str]) -> pa.Table:
-    """Types that both packages know: truths and whole numbers as numbers, times without a zone.
+    """Converts columns to types of both packages: booleans and integers to numbers, times to times without a zone.
 
-    Numbers with more digits than a double holds become texts: as numbers, two different ones could become the same.
+    Numbers with more digits than a double holds become strings: as numbers, two different ones could become equal.
     """
     kinds = []
     for field in table.schema:
@@ -243,20 +243,20 @@ def _convert_for_packages(table: pa.Table, column_labels: Mapping[str, str]) -> 
 
 
 def _check_writable(name: str, column: pa.ChunkedArray) -> None:
-    """Refuse what the packages would cut off, or take for a missing value."""
+    """Rejects values that the packages would truncate or treat as missing."""
     remedy = "export a .csv instead"
     if pa.types.is_string(column.type) and pc.any(pc.match_substring(column.unique(), "\0")).as_py():
         raise TargetError(
-            f"column {name!r} has texts with a zero in them, at which Stata and SPSS end a text; {remedy}."
+            f"column {name!r} contains strings with a zero character, where Stata and SPSS end a string; {remedy}."
         )
     if pa.types.is_floating(column.type):
         finite = column.drop_null().filter(pc.invert(pc.is_nan(column.drop_null())))
         if pc.any(pc.greater(pc.abs(finite), LARGEST_NUMBER)).as_py():
-            raise TargetError(f"column {name!r} has numbers that are too large for Stata and SPSS; {remedy}.")
+            raise TargetError(f"column {name!r} contains numbers that are too large for Stata and SPSS; {remedy}.")
 
 
 def _is_double(column: pa.ChunkedArray) -> bool:
-    """Whether every number is the same as a double."""
+    """Whether every number converts to a double exactly."""
     try:
         doubles = column.cast(pa.float64())
         return not pa.types.is_decimal(column.type) or bool(doubles.cast(column.type).equals(column))
@@ -265,7 +265,7 @@ def _is_double(column: pa.ChunkedArray) -> bool:
 
 
 def _is_small(column: pa.ChunkedArray) -> bool:
-    """Whether whole numbers are such in both packages, which else have doubles."""
+    """Whether both packages can store the integers as integers; otherwise they use doubles."""
     span = pc.min_max(column)
     least, most = span["min"].as_py(), span["max"].as_py()
     return least is None or (least >= -LARGEST_WHOLE and most <= LARGEST_WHOLE)

@@ -1,8 +1,8 @@
-"""From sums to the numbers of an answer: linear combinations, ratios, and what else arithmetic and functions make.
+"""Estimates formulas over sums: linear combinations, ratios, and other arithmetic and functions.
 
-A formula is a tree over numbers and sums. Its error is that of its linearised residual: a sum over records again, in
-which each record adds what it adds to the formula at the estimates. A function around a formula takes the interval of
-the formula along, so that the logarithm of a ratio has the logarithms of Fieller's ends.
+A formula is a tree over numbers and sums. Its error is that of its linearised residual: again a sum over records, in
+which each record adds its contribution to the formula at the estimates. A function around a formula is applied to its
+interval: the logarithm of a ratio has the logarithms of Fieller's ends.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Number:
 
 @dataclass(frozen=True)
 class Sum:
-    """One of the sums, by its number."""
+    """A reference to one of the sums, by its number."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Linear:
-    """A known number plus many sums, each times a known factor."""
+    """A known number plus sums, each times a known factor."""
 
     constant: float
     factors: tuple[tuple[int, float], ...]
@@ -69,7 +69,7 @@ Formula = Number | Sum | Linear | Arithmetic | FunctionCall
 
 
 def _count_parts(*inner: Formula) -> int:
-    """The number of parts of a formula, if they are not too many: each stands there as often as it is used."""
+    """The number of parts of a formula, within a limit; a repeated part counts each time."""
     parts = 1 + sum(part.parts if isinstance(part, Arithmetic | FunctionCall) else 1 for part in inner)
     if parts > MOST_PARTS:
         raise explain_too_large(f"{MOST_PARTS:,} sums, numbers and signs for one number of the answer")
@@ -77,7 +77,7 @@ def _count_parts(*inner: Formula) -> int:
 
 
 Gradient = Mapping[int, float]
-"""How much each sum adds to a number, by the number of the sum."""
+"""The derivative of a number by each sum, by the number of the sum."""
 
 RATIO = "ratios with Fieller's interval"
 DELTA = "formulas by the delta method, normal interval"
@@ -93,7 +93,7 @@ class Affine:
     factors: Gradient
 
     def add(self, other: Affine, sign: float) -> Affine:
-        """The sum or the difference of two."""
+        """The sum or the difference of two linear combinations."""
         numbers = dict.fromkeys((*self.factors, *other.factors))
         factors = {
             sum_number: self.factors.get(sum_number, 0.0) + sign * other.factors.get(sum_number, 0.0)
@@ -105,7 +105,7 @@ class Affine:
         )
 
     def scale(self, factor: float) -> Affine:
-        """All of it times a number."""
+        """The linear combination times a number."""
         factors = {
             sum_number: coefficient * factor for sum_number, coefficient in self.factors.items() if coefficient * factor
         }
@@ -117,18 +117,18 @@ class RowSums:
     """The sums of one row of the answer."""
 
     estimate_total: Callable[[int], Estimate]
-    """A sum by its number."""
+    """Estimates a sum by its number."""
     estimate_combination: Callable[[Gradient], Estimate]
-    """A linear combination of sums, with its error."""
+    """Estimates a linear combination of sums."""
     compute_ratio_bounds: Callable[[Affine, Affine], tuple[float, float]]
-    """Between what a ratio must lie: a share lies between 0 and 1."""
+    """Bounds a ratio; a share lies between 0 and 1, for example."""
     method_label: str
-    """The method."""
+    """The label of the method."""
     assumption: str
 
 
 def evaluate_formula(formula: Formula, row: RowSums) -> Estimate:  # noqa: PLR0911 - one for each kind
-    """The estimate of a formula."""
+    """Estimates a formula."""
     missing = next((total for total in map(row.estimate_total, list_sums(formula)) if math.isnan(total.value)), None)
     if missing is not None:
         return missing
@@ -148,7 +148,7 @@ def evaluate_formula(formula: Formula, row: RowSums) -> Estimate:  # noqa: PLR09
     except NoNumber as error:
         return Estimate.missing(str(error))
     except OverflowError as error:
-        raise QueryError("a number of the answer is too large to be computed.") from error
+        raise QueryError("a number of the answer is too large to compute.") from error
 
 
 def list_sums(formula: Formula) -> list[int]:
@@ -169,7 +169,7 @@ def _find_sums(formula: Formula) -> Iterator[int]:
 
 
 def add_formulas(formulas: Sequence[Formula]) -> Formula:
-    """The sum of formulas, of which there may be very many."""
+    """The sum of many formulas."""
     constant, factors = 0.0, dict[int, float]()
     others: list[Formula] = []
     for formula in formulas:
@@ -184,7 +184,7 @@ def add_formulas(formulas: Sequence[Formula]) -> Formula:
             others.append(formula)
     if not others or constant or factors:
         others.append(_simplify_linear(Linear(constant, tuple(factors.items()))))
-    while len(others) > 1:  # in pairs, so that the tree is not deep
+    while len(others) > 1:  # adding in pairs keeps the tree shallow
         pairs = [others[at : at + 2] for at in range(0, len(others), 2)]
         others = [Arithmetic("+", *pair) if pair[1:] else pair[0] for pair in pairs]
     return others[0]
@@ -199,7 +199,7 @@ def _simplify_linear(linear: Linear) -> Formula:
 
 
 def substitute_sums(formula: Formula, sums: Callable[[int], Formula]) -> Formula:
-    """A formula in which each sum stands for another formula."""
+    """Replaces each sum in a formula by another formula."""
     if isinstance(formula, Sum):
         return sums(formula.number)
     if isinstance(formula, FunctionCall):
@@ -210,17 +210,17 @@ def substitute_sums(formula: Formula, sums: Callable[[int], Formula]) -> Formula
 
 
 def compute_value(formula: Formula, row: RowSums) -> float:
-    """The number that a formula gives, without its error; not a number where it has none."""
+    """The value of a formula without its error; not-a-number where it has none."""
     try:
         return _differentiate(formula, row, with_gradient=False)[0]
     except (ZeroDivisionError, NoNumber):
         return math.nan
     except OverflowError as error:
-        raise QueryError("a number of the answer is too large to be computed.") from error
+        raise QueryError("a number of the answer is too large to compute.") from error
 
 
 def _apply_function(function: Function, inner: Estimate) -> Estimate:
-    """A function of an estimate, with the image of its interval."""
+    """Applies a function to an estimate and to its interval."""
     if math.isnan(inner.value):
         return inner
     value, slope = function.evaluate(inner.value), function.compute_slope(inner.value)
@@ -235,7 +235,7 @@ def _apply_function(function: Function, inner: Estimate) -> Estimate:
 
 
 def _linearize(formula: Formula, row: RowSums) -> Affine | None:
-    """The formula as a linear combination, if it is one; sums without error are numbers."""
+    """The formula as a linear combination, if it is one; exact sums become constants."""
     if isinstance(formula, Number):
         return Affine(formula.value, {})
     if isinstance(formula, Sum):
@@ -249,7 +249,7 @@ def _linearize(formula: Formula, row: RowSums) -> Affine | None:
 
 
 def _make_affine(linear: Linear, row: RowSums) -> Affine:
-    """Sums with factors; where there is no error in them, a number: also in all of them together."""
+    """Replaces exact sums by constants, also where only all of them together are exact."""
     constant, factors = linear.constant, dict[int, float]()
     for number, coefficient in linear.factors:
         total = row.estimate_total(number)
@@ -263,7 +263,7 @@ def _make_affine(linear: Linear, row: RowSums) -> Affine:
 
 
 def _join_affine(sign: str, left: Affine, right: Affine) -> Affine | None:
-    """Two linear combinations joined by a sign, if that is one."""
+    """Joins two linear combinations by an operator, if the result is linear."""
     if sign in "+-":
         return left.add(right, 1.0 if sign == "+" else -1.0)
     if sign == "/":
@@ -283,7 +283,7 @@ def _estimate_affine(linear: Affine, row: RowSums) -> Estimate:
 
 
 def _estimate_ratio(upper: Affine, lower: Affine, row: RowSums) -> Estimate:
-    """A ratio of two linear combinations."""
+    """Estimates a ratio of two linear combinations."""
     numerator, denominator = _estimate_affine(upper, row), _estimate_affine(lower, row)
     value = numerator.value / denominator.value
     # The covariance follows from the variances of the two and of numerator - step * denominator.
@@ -305,12 +305,12 @@ def _estimate_ratio(upper: Affine, lower: Affine, row: RowSums) -> Estimate:
 def _compute_variance(linear: Affine, row: RowSums) -> float:
     error = _estimate_affine(Affine(0.0, linear.factors), row).standard_error if linear.factors else 0.0
     if error is None:
-        raise QueryError("this method tells no error, so it gives no ratios; use the default one.")
+        raise QueryError("this method gives no errors, so it supports no ratios; use the default method.")
     return error**2
 
 
 def _estimate_by_delta(formula: Formula, row: RowSums) -> Estimate:
-    """Any other formula: linearised at the estimates."""
+    """Estimates any other formula, linearised at the estimates."""
     value, gradient = _differentiate(formula, row)
     used_gradient = {
         number: coefficient
@@ -321,7 +321,7 @@ def _estimate_by_delta(formula: Formula, row: RowSums) -> Estimate:
         return Estimate.exact(value)
     error = row.estimate_combination(used_gradient).standard_error
     if error is None:
-        raise QueryError("this method tells no error, so it gives no formulas; use the default one.")
+        raise QueryError("this method gives no errors, so it supports no formulas; use the default method.")
     moments = Moments.of(value, error**2, 0.0, math.inf, -math.inf)
     totals = [row.estimate_total(item) for item in list_sums(formula)]
     note = next((item.lasting_note for item in totals if item.lasting_note), None)
@@ -331,7 +331,7 @@ def _estimate_by_delta(formula: Formula, row: RowSums) -> Estimate:
 def _differentiate(  # noqa: PLR0911 - one for each kind
     formula: Formula, row: RowSums, *, with_gradient: bool = True
 ) -> tuple[float, dict[int, float]]:
-    """The value of a formula, and its derivative by each sum if it is asked for."""
+    """The value of a formula and, on request, its derivative by each sum."""
     if isinstance(formula, Number):
         return formula.value, {}
     if isinstance(formula, Sum):

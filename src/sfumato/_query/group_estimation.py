@@ -1,4 +1,4 @@
-"""From a question to estimates: prepare its conditions, count once, and estimate every number of every group."""
+"""Estimates the numbers of a question: prepares its conditions, counts once, and estimates each group."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import AnyMethod, Moments, SumPiece
 
 SUMS = "sums with a normal interval"
-UPPER_BOUND = "the standard error is an upper bound: parts are taken to err together"
+UPPER_BOUND = "the standard error is an upper bound, because errors of the parts are simply added up"
 ONLY_COUNTS = "sums, means, ratios and conditions that mix public and sensitive columns"
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Records of one public group and one signature."""
+    """The records of one public group and one signature."""
 
     bits: Mask
     tallies: WeightTallies
 
 
 Factors = Mapping[Key, Mapping[int, Floats]]
-"""How much sums add to a number: by the public group, the number of the sum, and the place of the domain."""
+"""The factors of sums in a number: by public group, number of the sum, and index in the domain."""
 
 
 @dataclass(frozen=True)
 class GroupCell:
-    """One row of an answer: its groups, the places of the domain in it, and the sums that were estimated."""
+    """One row of an answer: its groups, the domain values in it, and its estimated sums."""
 
     public_key: Key
     sensitive_key: Key
@@ -53,33 +53,33 @@ class GroupCell:
 
 @dataclass(frozen=True)
 class PublicGroup:
-    """All records of a public group for which some value would satisfy the condition."""
+    """All records of a public group that satisfy the condition for at least one value."""
 
     record_count: float
-    """How many they are: exact, because public columns are untouched."""
+    """The exact number of these records; public columns are published unchanged."""
     rest: Estimate | None
-    """The count of those that no line counts; None where the lines count all of them."""
+    """The count of records that no row contains; None if the rows cover all of them."""
 
 
 @dataclass(frozen=True)
 class PreparedQuestion:
-    """A question with its conditions ready to be used."""
+    """A question with its conditions evaluated on the domain."""
 
     where: ValueFilter
     tests: tuple[ValueFilter, ...]
     scores: tuple[Floats | None, ...]
-    """For each sum, the score of each place."""
+    """For each sum, the score of each domain value."""
     weights: tuple[str, ...]
     """For each sum, the weight of its records."""
     groups: Mapping[Key, Mask]
-    """The places of each sensitive group."""
+    """The domain values of each sensitive group."""
     signature: Signature
     nonnegative_weights: frozenset[str]
     """The weights that are never negative."""
 
 
 def prepare_question(session: Session, question: Question, value_mask: Mask | None) -> PreparedQuestion:
-    """Ask DuckDB what the conditions say about the values of the domain."""
+    """Evaluates the conditions of a question for each value of the domain, with DuckDB."""
     domain, signature = Domain(session, question.source), Signature()
     domain.check_joins()
     where = domain.make_filter(question.where, signature, is_where=True)
@@ -95,7 +95,7 @@ def prepare_question(session: Session, question: Question, value_mask: Mask | No
 
 
 def _find_positive_weights(session: Session, question: Question, weights: Sequence[str]) -> frozenset[str]:
-    """The weights that are never negative; what cannot be added up is refused by DuckDB."""
+    """The weights that are never negative; DuckDB rejects those that cannot be added up."""
     if not weights:
         return frozenset()
     clause = f" WHERE {question.where.public_sql}" if question.where.public_parts else ""
@@ -104,13 +104,13 @@ def _find_positive_weights(session: Session, question: Question, weights: Sequen
     least = ", ".join(f"MIN({weight}), BOOL_AND(ISFINITE({weight}))" for weight in weights)
     (row,) = session.fetch_rows(f"SELECT {least} FROM {question.source.records_sql}{clause}")
     if any(is_finite is False for is_finite in row[1::2]):
-        raise QueryError("a column to add up holds a number that is infinite or no number; leave it out by WHERE.")
+        raise QueryError("a column to add up contains an infinite number or NaN; exclude it with WHERE.")
     pairs = zip(weights, row[0::2], strict=True)
     return frozenset({weight for weight, lowest in pairs if lowest is None or lowest >= 0} | {COUNT})
 
 
 def _group_places(domain: Domain, question: Question, where: ValueFilter) -> dict[Key, Mask]:
-    """The wanted places of the domain, by the values of the sensitive groups."""
+    """Groups the wanted domain values by the sensitive groups."""
     columns = [domain.compute_values(sql) for sql in question.sensitive_groups]
     masks: dict[Key, Mask] = {} if columns else {(): np.zeros(domain.size, dtype=np.bool_)}
     for place in np.flatnonzero(where.value_mask).tolist():
@@ -132,7 +132,7 @@ class GroupEstimator:
     ) -> None:
         self.session, self.question, self.method = session, question, method
         self.formula_groups = formula_groups
-        """The formulas that meet in one number, by their numbers; all of them may where none are given."""
+        """Groups of formulas that are combined in one number; by default all formulas may be combined."""
         self.design = session.manifest.design
         self.value_mask = value_mask
         self.prepared_question = prepare_question(session, question, value_mask)
@@ -140,7 +140,7 @@ class GroupEstimator:
         check_unique_records(question.source, session, question.where.public_sql)
 
     def count_cells(self) -> Iterator[GroupCell]:
-        """Count: the rows of the answer, before anything is estimated but simple counts."""
+        """Counts the rows of the answer; only simple counts are estimated yet."""
         for public, cuts in self._cuts.items():
             counts = self._count_at_once(cuts)
             for (sensitive, mask), group_counts in zip(self.prepared_question.groups.items(), counts, strict=True):
@@ -149,7 +149,7 @@ class GroupEstimator:
                     yield GroupCell(public, sensitive, mask, group_counts)
 
     def count_public_groups(self) -> dict[Key, PublicGroup]:
-        """The public groups of the lines, each as a whole."""
+        """The public groups of the rows, each with its total."""
         groups = {}
         for public, cuts in self._cuts.items():
             rest_pairs = [(cut.tallies, ~self.prepared_question.where.select_values(cut.bits)) for cut in cuts]
@@ -165,7 +165,7 @@ class GroupEstimator:
 
     @cached_property
     def _cuts(self) -> dict[Key, list[Cut]]:
-        """Count the records of each public group and signature."""
+        """Counts the records of each public group and signature."""
         question, prepared = self.question, self.prepared_question
         needed: dict[str, None] = {}
         for formulas in [range(len(question.formulas))] if self.formula_groups is None else self.formula_groups:
@@ -193,7 +193,7 @@ class GroupEstimator:
         return cuts_by_key
 
     def _count_by_group(self, scan: Scan) -> dict[Key, WeightTallies]:
-        """Count what the records of each group show; of one count by the quick way, where there is one."""
+        """Counts the published values of each group, in a faster way for a single count where possible."""
         manifest = self.session.manifest
         condition = self._write_hit_condition()
         if condition is not None:
@@ -204,11 +204,10 @@ class GroupEstimator:
         return manifest.encoding.tally_groups(self.session, scan, manifest.naming)
 
     def _write_hit_condition(self) -> str | None:
-        """The condition that a shown value must satisfy to be wanted; None where more must be known than hits.
+        """The SQL condition for a published value to count as a hit; None if hits alone do not suffice.
 
-        Where records are kept or redrawn evenly within their cells, an unbiased count needs to know no more of what
-        they show than whether it is wanted. So DuckDB need not tell values apart, and one count costs little more than
-        a count of the shown values would.
+        If records are kept or redrawn evenly within their sub-tables, an unbiased count needs only the number of hits.
+        DuckDB then need not distinguish values, and the query costs little more than a count of the published values.
         """
         question, manifest = self.question, self.session.manifest
         needs_hits_only = self.method.needs_hits_only
@@ -235,7 +234,7 @@ class GroupEstimator:
 
     @property
     def holdings(self) -> Holdings | None:
-        """What the buckets hold; read once for all questions."""
+        """The contents of the buckets; read once for all questions."""
         cache, manifest = self.session.cache, self.session.manifest
         if "holdings" not in cache:
             cache["holdings"] = manifest.encoding.read_holdings(
@@ -246,7 +245,7 @@ class GroupEstimator:
 
     @property
     def whole_tally(self) -> Tally | None:
-        """The tally of all records, where the method looks at it; counted once for all questions."""
+        """The tally of all records, if the method needs it; counted once for all questions."""
         cache, manifest = self.session.cache, self.session.manifest
         if self.method.needs_whole and "whole" not in cache:
             ((_, measured),) = manifest.encoding.tally_groups(self.session, Scan(), manifest.naming).items()
@@ -255,7 +254,7 @@ class GroupEstimator:
         return whole_tally
 
     def _is_possible(self, cuts: Sequence[Cut], mask: Mask) -> bool:
-        """Whether a record could be in a sensitive group; each is shown where no condition mixes columns."""
+        """Whether a record could be in a sensitive group; always true if no condition mixes columns."""
         return not self.prepared_question.where.class_bits or any(
             (self.prepared_question.where.select_values(cut.bits) & mask).any() for cut in cuts
         )
@@ -263,9 +262,9 @@ class GroupEstimator:
     # -------------------------------------------------------------------------------------------------- one row of many
 
     def _count_at_once(self, cuts: Sequence[Cut]) -> list[dict[int, Estimate]]:
-        """For each sensitive group its counts, by their numbers, as far as they can be told from shared tallies.
+        """The counts of each sensitive group, by number, as far as shared tallies suffice.
 
-        One by one they would take many times as long: what is learnt of the records is the same for all groups.
+        Estimating them one by one would take many times as long, because all groups share the work on the records.
         """
         masks = list(self.prepared_question.groups.values())
         counts_by_group: list[dict[int, Estimate]] = [{} for _ in masks]
@@ -294,7 +293,7 @@ class GroupEstimator:
         return counts_by_group
 
     def estimate_total(self, number: int, cell: GroupCell) -> Estimate:
-        """One sum of one row: a count has an interval of its own."""
+        """Estimates one sum of one row; a count gets its own interval."""
         if number not in cell.estimates:
             cell.estimates[number] = self._compute_total(number, cell)
         return cell.estimates[number]
@@ -307,22 +306,22 @@ class GroupEstimator:
         return self.estimate_combination({cell.public_key: {number: mask}})
 
     def estimate_sum(self, factors: Factors) -> Estimate:
-        """A linear combination of sums of one row."""
+        """Estimates a linear combination of sums of one row."""
         return self._estimate_layers(self._combine_sums(factors))
 
     def estimate_combination(self, factors: Factors) -> Estimate:
-        """A linear combination of sums of many rows; a count where it is one."""
+        """Estimates a linear combination of sums of several rows; as a count if it is one."""
         return self._count_or_sum(self._combine_sums(factors))
 
     def _compute_theta(self, number: int, cut: Cut, factors: Floats) -> Floats:
-        """What a record of the cut adds to a sum, for each place that its value may have."""
-        wanted = self.prepared_question.where.select_values(cut.bits) & self.prepared_question.tests[
+        """The contribution of a record of the cut to a sum, for each value of the domain."""
+        is_wanted = self.prepared_question.where.select_values(cut.bits) & self.prepared_question.tests[
             number
         ].select_values(cut.bits)
         scores = self.prepared_question.scores[number]
         if scores is None:
-            return np.where(wanted, factors, 0.0)
-        return np.where(wanted & ~np.isnan(scores), factors * scores, 0.0)
+            return np.where(is_wanted, factors, 0.0)
+        return np.where(is_wanted & ~np.isnan(scores), factors * scores, 0.0)
 
     def _combine_sums(self, factors: Factors) -> Combination:
         terms = []
@@ -341,9 +340,9 @@ class GroupEstimator:
     def compute_crossing_errors(
         self, number: int, steps: Sequence[Sequence[GroupCell]], share: float
     ) -> list[float | None]:
-        """For each step, the error of how many more than a share of what is counted in all steps is counted up to it.
+        """For each step, the error of the cumulated count minus a share of the total count.
 
-        Records of which the same is asked are added up first: there are many steps, and all of them enter each error.
+        Records with equal contributions are merged first: there are many steps, and each error involves all of them.
         """
         parts: dict[bytes, tuple[Floats, list[list[Tally]]]] = {}
         for step, cells in enumerate(steps):
@@ -369,9 +368,9 @@ class GroupEstimator:
         return errors_by_step
 
     def compute_ratio_bounds(self, upper: Factors, lower: Factors) -> tuple[float, float]:
-        """Between what a ratio lies for certain: it is a mean of what single records would give, if all count below.
+        """Bounds on a ratio: it is a mean of the ratios of single records, if every record counts in the denominator.
 
-        A share lies between 0 and 1, and the mean of a score between the least and the largest score.
+        A share lies between 0 and 1; the mean of a score lies between the smallest and the largest score.
         """
         least, most = math.inf, -math.inf
         for public in dict.fromkeys((*upper, *lower)):
@@ -407,7 +406,7 @@ class GroupEstimator:
         return Estimate.of(moments, self.method.label, self.method.assumption, note)
 
     def _estimate_layers(self, combination: Combination) -> Estimate:
-        """Estimate what is not known; the layers of a combination are taken to err together."""
+        """Estimates the uncertain part; the errors of the layers are added up."""
         if not combination.layers:
             return Estimate.exact(combination.constant)
         moments = [self._compute_moments(layer) for layer in combination.layers]
@@ -425,13 +424,13 @@ class GroupEstimator:
     def _compute_moments(self, layer: Sequence[SumPiece]) -> Moments:
         if self.method.total is None:
             if self.method is next(iter(self.session.manifest.methods.values())):
-                raise QueryError(f"this release can only be counted in: it answers no {ONLY_COUNTS}.")
-            raise QueryError(f"this method only counts; use the default one for {ONLY_COUNTS}.")
+                raise QueryError(f"this release only supports counts; it does not support {ONLY_COUNTS}.")
+            raise QueryError(f"this method only counts; use the default method for {ONLY_COUNTS}.")
         return self.method.total(self.design, layer)
 
 
 def _is_one_count(combination: Combination) -> bool:
-    """Whether all that is not known is one count."""
+    """Whether the uncertain part is a single count."""
     if len(combination.layers) != 1 or len(combination.layers[0]) != 1:
         return False
     ((piece,),) = combination.layers
@@ -439,7 +438,7 @@ def _is_one_count(combination: Combination) -> bool:
 
 
 def _shift_moments(moments: Moments, shift: float) -> Moments:
-    """Moments of a number that is larger by what is known."""
+    """The moments of a number plus a known number."""
     if not shift:
         return moments
     return replace(

@@ -1,4 +1,4 @@
-"""Values that a question names and the release cannot have: refused, because a typing error would look like a zero."""
+"""Explains errors about values that the release cannot contain: without an error, a typo would look like a zero."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from sfumato._request.schema import Ranges
 from sfumato.errors import QueryError
 
 NAMED_VALUES = 20
-"""So many of what there is are named."""
+"""The largest number of existing values that a message lists."""
 _KINDS = {
-    "string": "texts", "integer": "whole numbers", "number": "numbers", "boolean": "truth values", "date": "dates",
+    "string": "strings", "integer": "whole numbers", "number": "numbers", "boolean": "booleans", "date": "dates",
     "datetime": "times",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class AbsentValue:
-    """A value that a question names and that is not there, though the question can be answered."""
+    """A value in a question that does not exist in the release, though the question can be answered."""
 
     column: str
     text: str
     existing_values: Sequence[str]
-    """The values that there are, or some of them."""
+    """The existing values, or some of them."""
     is_protected: bool
 
     @property
     def nearest_value(self) -> str | None:
-        """What may have been meant; to look for it takes a moment."""
+        """The most similar existing value; the search takes a moment."""
         return find_nearest(self.text, self.existing_values)
 
     @property
     def sentence(self) -> str:
-        """What is said of it."""
+        """The sentence about it in the answer."""
         if self.is_protected:
             return explain_missing_name(
                 self.text, self.existing_values, f"{self.column!r} has no value", most=NAMED_VALUES
@@ -47,24 +47,24 @@ class AbsentValue:
 
 
 def explain_missing_value(value: Value, manifest: Manifest) -> QueryError:
-    """What is said of a value that is not in the domain of what is protected."""
+    """The error for a value outside the domain of the protected columns."""
     name, domain = manifest.sensitive_name, manifest.domain
     if len(manifest.sensitive_columns) > 1 and len(split_value(value)) != len(manifest.sensitive_columns):
-        return QueryError(f"a value of {name!r} has a part for each of its columns, such as {domain[0]!r}.")
+        return QueryError(f"a value of {name!r} needs a part for each of its columns, such as {domain[0]!r}.")
     lookalikes = [candidate for candidate in domain if display(candidate) == display(value)]
     if lookalikes and len(manifest.sensitive_types) == 1:
         kind = _KINDS[manifest.sensitive_types[0]]
-        hint = "and what is missing is None" if lookalikes[0] is None else f"such as {lookalikes[0]!r}"
+        hint = "and None stands for a missing value" if lookalikes[0] is None else f"such as {lookalikes[0]!r}"
         return QueryError(f"{name!r} has no value {value!r}: its values are {kind}, {hint}.")
     return QueryError(describe_missing_value(display(value), name, domain))
 
 
 def describe_missing_value(text: str, column: str, values: Sequence[Value], what: str = "value") -> str:
-    """The sentence for a value, or a group of values, that a column does not have."""
+    """The sentence about a value, or a group of values, that a column does not have."""
     existing_labels = [display(value) for value in dict.fromkeys(values)]
     return explain_missing_name(text, existing_labels, f"{column!r} has no {what}", most=NAMED_VALUES)
 
 
 def explain_missing_range(text: str, column: str, bins: Ranges) -> QueryError:
-    """What is said of a text that is none of the ranges in which a column was published."""
+    """The error for a string that is not a range of a column published in ranges."""
     return QueryError(explain_missing_name(text, bins.labels, f"{column!r} has no range"))

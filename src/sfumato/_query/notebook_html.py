@@ -1,4 +1,4 @@
-"""How answers and releases look in a notebook: HTML that needs nothing else, without a script, everything escaped."""
+"""Renders answers and releases for a notebook: self-contained, escaped HTML without scripts."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from sfumato._figures.svg import element, escape_markup
 from sfumato._query.answer_layout import AnswerColumn, AnswerTable
 from sfumato._query.intervals import DEFAULT_LEVEL
 
-if TYPE_CHECKING:  # they show themselves by what is here
+if TYPE_CHECKING:  # these classes use this module to show themselves
     from sfumato._query.answer import Answer
     from sfumato._query.estimate import Estimate, Estimates
     from sfumato._query.release import Release
 
 MOST_BESIDE = 2
-"""Of more numbers, intervals stand below."""
+"""The largest number of numbers with intervals beside them; for more, intervals stand below."""
 MOST_ROWS = 40
-"""More rows are not read; other tools show them all."""
+"""The largest number of rows shown; other tools show all."""
 
 
 def frame_parts(*parts: str, ribbon: str = "") -> str:
-    """Parts of a cell of a notebook, under a ribbon if they are not for everybody."""
+    """Joins the parts of a notebook cell, under a ribbon for content that is not public."""
     warning = element("p", escape_markup(ribbon), class_="ribbon") if ribbon else ""
     return element("style", NOTEBOOK_STYLE) + element("div", warning, *parts, class_="sfumato cell")
 
 
 def render_paragraphs(lines: Iterable[str], class_: str | None = None) -> str:
-    """Each line as a paragraph."""
+    """Renders each line as a paragraph."""
     return "".join(element("p", escape_markup(line), class_=class_) for line in lines)
 
 
 def render_picture(figure: Figure) -> str:
-    """A figure whose numbers stand beside it anyway."""
+    """Renders a figure whose numbers also stand beside it."""
     return element("figure", figure.svg, element("figcaption", escape_markup(figure.reading)), class_="sfumato")
 
 
 def render_plain_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of texts."""
+    """Renders a table of strings."""
     head = element("tr", *(element("th", escape_markup(text), scope="col") for text in headings))
     lines = [element("tr", *(element("td", escape_markup(text)) for text in row)) for row in rows]
     return element("table", element("thead", head), element("tbody", *lines), class_="numbers")
 
 
 def render_answer(answer: Answer, level: float = DEFAULT_LEVEL) -> str:
-    """The sheet of an answer; a picture of its number, or one to open for each of several."""
+    """Renders an answer: its table, and a figure for its number, or a foldable figure for each of several."""
     answer_table = AnswerTable.of(answer, level, MOST_ROWS)
     plotted_names = [
         name for name in answer.numbers if len(answer.rows) > 1 and any(row[name].has_interval for row in answer.rows)
@@ -68,7 +68,7 @@ def render_answer(answer: Answer, level: float = DEFAULT_LEVEL) -> str:
 
 
 def render_estimate(estimate: Estimate) -> str:
-    """One number."""
+    """Renders one number."""
     from sfumato._query.answer import Answer  # noqa: PLC0415 - it knows how an estimate looks
 
     return render_answer(
@@ -77,7 +77,7 @@ def render_estimate(estimate: Estimate) -> str:
 
 
 def render_estimates(estimates: Estimates) -> str:
-    """The first of many numbers, and a picture of them."""
+    """Renders the first of many numbers and a figure of them."""
     from sfumato._query.answer import Answer  # noqa: PLC0415 - it knows how an estimate looks
 
     first = list(islice(estimates, MOST_ROWS))
@@ -89,7 +89,7 @@ def render_estimates(estimates: Estimates) -> str:
 
 
 def render_release(release: Release) -> str:
-    """What a release is and what it promises."""
+    """Renders a release with its guarantee."""
     manifest = release.manifest
     head = f"{release.rows:,} records, mechanism {manifest.mechanism_name}"
     test_warning = render_paragraphs(["UNFIT TO PUBLISH: drawn with a test key."], "ribbon") if manifest.is_test else ""
@@ -120,7 +120,7 @@ def _render_answer_table(answer_table: AnswerTable, total: int) -> str:
     table = element("table", element("thead", element("tr", *heads)), element("tbody", *rows), class_="numbers")
     row_count = len(rows)
     more = (
-        [f"The first {row_count:,} of {total:,} rows; to_arrow() and to_pandas() have all."]
+        [f"The first {row_count:,} of {total:,} rows; to_arrow() and to_pandas() return all."]
         if row_count < total
         else []
     )
@@ -130,7 +130,7 @@ def _render_answer_table(answer_table: AnswerTable, total: int) -> str:
 
 
 def _render_column_cells(column: AnswerColumn, is_wide: bool) -> list[str]:
-    """For each row the cells of a column of the sheet; an interval stands beside its number, or below it."""
+    """The cells of a column for each row; an interval stands beside its number or below it."""
     if not column.cells:
         return [element("td", escape_markup(text)) for text in column.texts]
     row_cells = []

@@ -1,4 +1,4 @@
-"""Answers that need no estimate: queries of public columns alone, run as they are."""
+"""Answers queries of public columns exactly, without estimates."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ MOST_FIELDS = 2_000_000
 
 
 def answer_public_query(session: Session, select: Tree) -> Answer:
-    """Run a query of public columns, and mark its aggregates as exact."""
+    """Runs a query of public columns and marks its aggregates as exact."""
     if select.find(exp.Table) is None:
-        raise QueryError(f"say where to count: SELECT ... FROM {TABLE} ...")
+        raise QueryError(f"name the table to count: SELECT ... FROM {TABLE} ...")
     select = select.copy()
     select.set("expressions", _name_columns(select.expressions))
     _put_in_order(select)
@@ -59,7 +59,7 @@ def answer_public_query(session: Session, select: Tree) -> Answer:
 
 
 def _explain_hidden_columns(session: Session, select: Tree) -> str | None:
-    """What is said where a star stands for all columns but those that no row shows."""
+    """Explains that * leaves out the protected columns, which rows do not show."""
     if not public_queries.has_release(select) or not any(expression.is_star for expression in select.expressions):
         return None
     names = session.manifest.sensitive_columns
@@ -70,7 +70,7 @@ def _explain_hidden_columns(session: Session, select: Tree) -> str | None:
 
 
 def _name_columns(expressions: Sequence[Tree]) -> list[Tree]:
-    """The columns of the answer with their names; a star stands for names of its own."""
+    """The columns of the answer with their names; * keeps its own names."""
     return [
         expression
         if isinstance(expression, exp.Alias | exp.Column | exp.Star | exp.Columns)
@@ -80,7 +80,7 @@ def _name_columns(expressions: Sequence[Tree]) -> list[Tree]:
 
 
 def _put_in_order(select: Tree) -> None:
-    """Groups come in the order of their values, unless the query says otherwise."""
+    """Orders groups by their values, unless the query has an order."""
     if select.args.get("order") or not select.args.get("group"):
         return
     group_numbers = [number for number, expression in enumerate(select.expressions, 1) if not is_aggregate(expression)]
@@ -91,7 +91,7 @@ def _put_in_order(select: Tree) -> None:
 
 
 def _read_rows(session: Session, sql: str) -> pa.Table:
-    """The rows of an answer, if there are not too many."""
+    """The rows of an answer, within a size limit."""
     names = list(session.describe_columns(sql))
     if len({name.lower() for name in names}) != len(names):
         raise QueryError("two columns of the answer have the same name; rename one with AS.")
@@ -105,16 +105,18 @@ def _read_rows(session: Session, sql: str) -> pa.Table:
         if rows > MOST_ROWS:
             raise QueryError(f"the answer has more than {MOST_ROWS:,} rows; add LIMIT, or group by coarser columns.")
         if rows * len(names) > MOST_FIELDS:
-            raise QueryError(f"the answer has more than {MOST_FIELDS:,} numbers and texts; add LIMIT, or select fewer.")
+            raise QueryError(
+                f"the answer has more than {MOST_FIELDS:,} numbers and strings; add LIMIT, or select fewer."
+            )
     if not batches:
         return session.fetch_table(f"SELECT * FROM ({sql}) AS t LIMIT 0")
     return pa.Table.from_batches(batches)
 
 
 def _list_number_columns(select: Tree, table: pa.Table) -> list[str]:
-    """The columns that hold exact numbers: aggregates that are numeric."""
+    """The columns that hold exact numbers: numeric aggregates."""
     if len(select.expressions) != table.num_columns:
-        return []  # a star stands for several columns, and no aggregate can stand beside it
+        return []  # * stands for several columns, and no aggregate can stand beside it
     pairs = zip(select.expressions, table.schema, strict=True)
     return [
         field.name
@@ -128,7 +130,7 @@ def _make_exact(value: float | Decimal | None) -> Estimate:
 
 
 def _has_no_records(session: Session, select: Tree) -> bool:
-    """Whether no record satisfies the condition: a sum may be zero, and HAVING may leave no group."""
+    """Whether no record satisfies the condition: a sum may be zero, and HAVING may remove all groups."""
     count_select = exp.Select(expressions=[exp.Count(this=exp.Star())])
     for name in ("from", "from_", "joins", "where"):
         count_select.set(name, select.copy().args.get(name))
@@ -137,7 +139,7 @@ def _has_no_records(session: Session, select: Tree) -> bool:
 
 
 def _may_have_no_records(select: Tree, rows: list[dict[str, Any]], numbers: list[str]) -> bool:
-    """Whether an answer may come from no record at all."""
+    """Whether an answer may rest on no record at all."""
     if select.args.get("group") or not numbers:
         return not rows
     return all(not row[name].value > 0 and not row[name].value < 0 for row in rows for name in numbers)

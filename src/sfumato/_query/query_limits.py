@@ -1,4 +1,4 @@
-"""What one question may take."""
+"""Limits on the time and memory of one question."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ DEFAULT_MEMORY = "1GB"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long and how much memory one question may take."""
+    """The time and the memory that one question may use."""
 
     seconds: float = DEFAULT_SECONDS
     memory: str = DEFAULT_MEMORY
 
     @property
     def timeout_error(self) -> QueryError:
-        """What is said when time is over, wherever that is found out."""
+        """The error for a question that exceeds its time."""
         return QueryError(
-            f"the question takes longer than {self.seconds:g} seconds; allow it more (`timeout=`), or ask for fewer "
-            "groups."
+            f"the question takes longer than {self.seconds:g} seconds; allow more time (`timeout=`), or ask for "
+            "fewer groups."
         )
 
     @property
     def memory_error(self) -> QueryError:
-        """What is said when memory is full."""
+        """The error for a question that exceeds its memory."""
         return QueryError(
             f"the question takes more memory than {self.memory}; group by fewer or coarser columns, and select fewer."
         )
@@ -36,17 +36,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The time that one question has; it runs from before the question is read."""
+    """The time limit of one question, counted from before it is parsed."""
 
     limits: Limits = field(default_factory=Limits)
     start_time: float = field(default_factory=time.monotonic)
 
     @property
     def seconds_left(self) -> float:
-        """The seconds that are left, below zero when time is over."""
+        """The seconds left; negative when the time is over."""
         return self.start_time + self.limits.seconds - time.monotonic()
 
     def check(self) -> None:
-        """Refuse to go on when time is over: what we do ourselves, nobody interrupts."""
+        """Raises an error when the time is over; DuckDB's interrupt does not reach Python code."""
         if self.seconds_left <= 0:
             raise self.limits.timeout_error

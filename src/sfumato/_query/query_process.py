@@ -1,7 +1,7 @@
-"""Questions asked in a process of their own, which is ended when time is over, whatever it is doing.
+"""Runs questions in a separate process, which is killed when the time is over.
 
-Inside one process, a question is only stopped where somebody looks at the clock. A command can do better: it leaves the
-question to a child, and the child cannot refuse to be ended.
+Within one process, a question only stops where the code checks the clock. A command can leave the question to a child
+process, which can be killed at any point.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from sfumato._readers.reader import AnyTable
 from sfumato.errors import QueryError
 
 GRACE = 1.0
-"""How many seconds a question has to stop by itself."""
+"""The seconds that a question gets to stop by itself."""
 MAX_WAIT = 60.0
-"""How many seconds to wait at once."""
+"""The longest time in seconds of a single wait."""
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
-"""A copy of this process is there at once; where that is not safe, a new one loads everything again."""
+"""A fork starts at once; where forking is not safe, a new process loads everything again."""
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 BEGUN, ENDED, ANSWERED, FAILED = "begun", "ended", "answered", "failed"
-"""What a child says: that a question begins, that it ends, its answer, or why it asks no more questions."""
+"""Messages from a child: a question begins, it ends, its answer, or why the child stops."""
 
 
 @dataclass(frozen=True)
 class QueryJob:
-    """Everything that is asked of a release, as it can be given to another process."""
+    """A release and its questions, in a form that can be sent to another process."""
 
     release: Release
     questions: tuple[str, ...]
@@ -59,18 +59,18 @@ class QueryJob:
     totals: Sequence[AnyTable] = ()
     timeout: float = DEFAULT_SECONDS
     folder: Path = field(init=False)
-    """Where the files are: of a release in a store, fetched before a child is made, which has no threads to do it."""
+    """The folder of the files. A store's files are fetched before the fork, because a child has no threads to do it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", self.release.folder)
 
     @property
     def limits(self) -> Limits:
-        """What each question may take."""
+        """The limits of each question."""
         return Limits(self.timeout)
 
     def make_runner(self) -> QueryRunner:
-        """Who asks, with the attached tables read."""
+        """Builds a query runner, with the attached tables read."""
         return QueryRunner(
             OpenRelease(self.release.manifest, self.folder),
             {name: read_attached_table(name, path) for name, path in self.attached_paths.items()},
@@ -82,9 +82,9 @@ class QueryJob:
 
 
 def ask_in_child(job: QueryJob, progress: Progress = lambda done, total: None) -> list[Outcome]:
-    """Answer every question, in their order; one that is not answered in time gives its error.
+    """Answers every question in order; one that takes too long yields its error.
 
-    A question that does not stop when its time is over is ended with its process, and another one goes on.
+    A question that does not stop in time is killed with its process, and another process continues.
     """
     outcomes: dict[int, Outcome] = {}
     progress(0, len(job.questions))
@@ -97,14 +97,14 @@ def ask_in_child(job: QueryJob, progress: Progress = lambda done, total: None) -
 
 
 def _receive_answers(job: QueryJob, questions: Sequence[str]) -> Iterator[tuple[int, Outcome]]:
-    """Answers as they come from one child; the last is an error, where a question ends the child."""
+    """Yields the answers of one child as they arrive; the last is an error if a question ends the child."""
     context: Any = multiprocessing.get_context(START_METHOD)
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_ask, args=(job, questions, theirs), daemon=True)
     try:
         with _defer_interrupts(), warnings.catch_warnings():
-            # Python warns of threads that are not copied. Those of numpy and Arrow are made anew in a copy, by their
-            # own care, and a command has no others yet.
+            # Python warns about threads that a fork does not copy. numpy and Arrow recreate theirs after a fork, and a
+            # command has no others yet.
             warnings.simplefilter("ignore", DeprecationWarning)
             child.start()
         theirs.close()
@@ -118,8 +118,8 @@ def _receive_answers(job: QueryJob, questions: Sequence[str]) -> Iterator[tuple[
 
 @contextmanager
 def _defer_interrupts() -> Iterator[None]:
-    """Let interrupts come afterwards: Python runs hooks while it copies a process, and what they raise is lost."""
-    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
+    """Defers interrupts: Python runs hooks during a fork, and an exception in them would be lost."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread is interrupted
         yield
         return
     pending_signals: list[int] = []
@@ -137,7 +137,7 @@ def _defer_interrupts() -> Iterator[None]:
 
 
 def _read_answers(child: Connection, job: QueryJob, missing_count: int) -> Iterator[tuple[int, Outcome]]:
-    """Answers as a child tells them, until none is missing or a question has ended it."""
+    """Yields the answers that a child sends, until none is missing or a question has ended it."""
     current_question, deadline = None, math.inf
     while missing_count:
         while not child.poll(min(max(deadline - time.monotonic(), 0.0), MAX_WAIT)):
@@ -148,7 +148,7 @@ def _read_answers(child: Connection, job: QueryJob, missing_count: int) -> Itera
             event, number, content = child.recv()
         except EOFError:
             lost_error = QueryError(
-                "the question was ended from outside, perhaps because memory is full; ask for less."
+                "the question was stopped from outside, perhaps because memory is full; ask for less."
             )
             if current_question is None:
                 raise lost_error from None
@@ -159,16 +159,16 @@ def _read_answers(child: Connection, job: QueryJob, missing_count: int) -> Itera
         if event == BEGUN:
             current_question, deadline = number, time.monotonic() + job.timeout + GRACE
         elif event == ENDED:
-            deadline = math.inf  # what is left is to hand over the answer
+            deadline = math.inf  # only the answer is left to send
         else:
             current_question, missing_count = None, missing_count - 1
             yield number, content
 
 
 def _ask(job: QueryJob, questions: Sequence[str], parent: Connection) -> None:
-    """Ask, in the child, and tell the parent."""
-    gc.freeze()  # what the parent holds is not ours to put away: its threads are not here
-    for signal_number in (signal.SIGINT, signal.SIGHUP):  # the parent hears of them too, and ends its child
+    """Runs in the child: asks the questions and sends the answers to the parent."""
+    gc.freeze()  # objects of the parent must not be collected here, because their threads do not exist
+    for signal_number in (signal.SIGINT, signal.SIGHUP):  # the parent receives the interrupt too, and ends its child
         signal.signal(signal_number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -192,14 +192,14 @@ def _ask(job: QueryJob, questions: Sequence[str], parent: Connection) -> None:
 def _answer_single(
     runner: QueryRunner, questions: Sequence[str], on_begin: Callable[[int], None]
 ) -> Iterator[tuple[int, Outcome]]:
-    """The answer of a question that is no batch: its error is the error of the whole."""
+    """Yields the answer of a single question, whose error is the error of the whole command."""
     for number, sql in enumerate(questions):
         on_begin(number)
         yield number, runner.ask(sql)
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent is gone, so that no question outlives who asked it."""
+    """Ends this process when its parent is gone, so that no question outlives the command."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -1,4 +1,4 @@
-"""Ask a release: one SQL query, or one count."""
+"""Runs one SQL query or one count on a release."""
 
 from __future__ import annotations
 
@@ -37,16 +37,14 @@ from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import AnyMethod
 
 ROUGH_ERROR = 0.5
-"""A standard error above this part of its number is large."""
-DECIDED_BY_ESTIMATES = "{} was decided by estimates, partly by chance, and has no error of its own"
-PICKED_NOTE = "CASE took one number or another by an estimate, partly by chance, which the errors do not allow for"
-SUBTOTALS_NOTE = "a subtotal has no value in the columns that it adds up"
-NO_SAMPLING = (
-    "a sample is drawn at random, and would only make the error larger; leave it out, and all records are counted."
-)
+"""A standard error above this share of its number is large."""
+DECIDED_BY_ESTIMATES = "{} depends on estimates, partly on chance, and has no error of its own"
+PICKED_NOTE = "CASE chose between numbers by an estimate, partly by chance, and the errors do not include this"
+SUBTOTALS_NOTE = "a subtotal has no value in the columns that it sums over"
+NO_SAMPLING = "a sample would only make the error larger; leave it out to count all records."
 SELECTS_NOISE = (
-    "rows were chosen or ordered by an estimate: those on top are there partly by chance, and their numbers are likely "
-    "to be further from zero than the truth"
+    "rows were chosen or ordered by an estimate: the top rows are there partly by chance, and their numbers are "
+    "likely to be too far from zero"
 )
 JOINT_INTERVALS = "; intervals hold together (Bonferroni over {} numbers)"
 
@@ -61,10 +59,10 @@ class QueryRunner:
     method: str | None = None
     is_simultaneous: bool = False
     adjuster: CountAdjuster | None = None
-    """How to adjust counts, beside the estimates."""
+    """Adjusts counts, beside the estimates."""
 
     def ask(self, sql: str) -> Answer:
-        """Answer one SQL query."""
+        """Answers one SQL query."""
         clock = Clock(self.limits)
         method = find_method(self.open_release.manifest, self.method)
         with _limit_recursion():
@@ -90,7 +88,7 @@ class QueryRunner:
         return self._answer_by_estimates(session, query, method)
 
     def _answer_by_estimates(self, session: Session, query: Tree, method: AnyMethod) -> Answer:
-        """Answer a query with protected columns."""
+        """Answers a query with protected columns."""
         context = PlanContext(session, JointSums(method))
         reader = QueryReader(context, adjusting=self.adjuster)
         result = reader.read_whole(query)
@@ -152,7 +150,7 @@ class QueryRunner:
         return answer.add_absence_note(explain_absent_values(session, is_empty=not reader.has_records))
 
     def count(self, value: Value | EllipsisType, where: str | None) -> Estimate:
-        """Count the rows that hold a value, or any value, under a condition."""
+        """Counts the rows with a value, or with any value, that satisfy a condition."""
         clock = Clock(self.limits)
         method = find_method(self.open_release.manifest, self.method)
         with _limit_recursion():
@@ -163,7 +161,7 @@ class QueryRunner:
                 "from_",
                 "where",
             }:
-                raise QueryError("a condition has no GROUP BY, ORDER BY or LIMIT; ask for these with a whole query.")
+                raise QueryError("a condition cannot contain GROUP BY, ORDER BY or LIMIT; use a whole query for these.")
             value_mask = None if isinstance(value, EllipsisType) else self._make_value_mask(value)
             with self.open_release.open_session(self.attached_tables, clock) as session:
                 _check(select, session)
@@ -178,7 +176,7 @@ class QueryRunner:
                 return estimate.add_note(explain_absent_values(session, is_empty=not reader.has_records))
 
     def _make_value_mask(self, value: Value) -> Mask:
-        """The place of a value of the domain."""
+        """Marks the position of a value in the domain."""
         if value not in self.open_release.manifest.domain:
             raise explain_missing_value(value, self.open_release.manifest)
         mask: Mask = np.arange(len(self.open_release.manifest.domain)) == self.open_release.manifest.domain.index(value)
@@ -186,7 +184,7 @@ class QueryRunner:
 
 
 def propose_method(runner: QueryRunner, counts: Sequence[Estimate]) -> str | None:
-    """Which other way to count with, if some of the counts by the default one have large errors."""
+    """Proposes another method, if some counts by the default one have large errors."""
     manifest = runner.open_release.manifest
     if runner.method not in (None, next(iter(manifest.methods))):
         return None
@@ -198,7 +196,7 @@ def propose_method(runner: QueryRunner, counts: Sequence[Estimate]) -> str | Non
 
 @contextmanager
 def _limit_recursion() -> Iterator[None]:
-    """How deep Python may go also depends on who asks, so a question within all bounds may still be too deep."""
+    """Turns a recursion error into a message: Python's depth also depends on the caller's stack."""
     try:
         yield
     except RecursionError as error:
@@ -206,7 +204,7 @@ def _limit_recursion() -> Iterator[None]:
 
 
 def _check(select: Tree, session: Session) -> None:
-    """Refuse a question that would become too large while it is answered."""
+    """Rejects a question that would become too large during its execution."""
     check_tree(select)
     check_texts(select, lambda: session.longest_text)
     session.clock.check()
@@ -227,15 +225,15 @@ def list_methods(manifest: Manifest) -> tuple[str, ...]:
 
 
 def explain_unknown_method(manifest: Manifest, name: str) -> QueryError:
-    """Says that there is no such estimator, and which there are."""
+    """The error for an unknown estimator, with the existing ones."""
     method_names = ", ".join(list_methods(manifest))
-    return QueryError(f"the method {name!r} is unknown for {manifest.mechanism_name!r}; there are {method_names}.")
+    return QueryError(f"the method {name!r} is unknown for {manifest.mechanism_name!r}; use {method_names}.")
 
 
 def _register_values(session: Session) -> None:
-    """Let queries read the domain as a table, with the place of each value and its part in each column.
+    """Registers the domain as a table: the index of each value and its part in each column.
 
-    So are its groups, one column for each level of a hierarchy.
+    Each level of a hierarchy is one more column.
     """
     manifest = session.manifest
     columns = {name: manifest.naming.make_part_domain(number) for number, name in enumerate(manifest.sensitive_columns)}
@@ -245,7 +243,7 @@ def _register_values(session: Session) -> None:
 
 
 def _describe_methods(method: AnyMethod, estimates: Sequence[Estimate]) -> tuple[str, str]:
-    """The methods behind the numbers of an answer, and what they assume."""
+    """The methods behind the numbers of an answer, and their assumptions."""
     uncertain = [estimate for estimate in estimates if not estimate.is_exact]
     if not uncertain:
         return EXACT_METHOD, EXACT_ASSUMPTION

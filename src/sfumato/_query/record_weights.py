@@ -1,4 +1,4 @@
-"""What each record adds to a count, for statistics packages that can weigh records."""
+"""Weights of records, for statistics packages with weighted counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sfumato.errors import QueryError
 
 
 def compute_record_weights(manifest: Manifest, folder: Path, value: Value, method: str | None = None) -> pa.Array:
-    """A weight for each record, in the order of the data files."""
+    """Computes a weight for each record, in the order of the data files."""
     compute_weights = find_method(manifest, method).compute_weights
     if compute_weights is None:
         raise QueryError("this release has no weights by record; ask for counts instead.")

@@ -1,4 +1,4 @@
-"""A release as the analyst holds it: open it, read its promise, ask it questions."""
+"""The analyst's view of a release: open it, read its guarantee, ask questions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sfumato._query.answer import Answer
 from sfumato._query.attached_tables import read_attached_table
 from sfumato._query.batch_queries import Progress, ask_many
 from sfumato._query.consistent_answers import CountAdjuster, make_adjuster
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.counting.file_counts import RecordFiles
 from sfumato._query.counting.many_counts import count_many
 from sfumato._query.counting.simple_sql import parse_simple_count
@@ -54,9 +54,9 @@ class Release:
     path: Path | Address
     manifest: Manifest
     local_folder: Path
-    """The folder of the files; of a release in a store, of those that were fetched."""
+    """The folder of the files; for a release in a store, of the fetched copies."""
     store_address: Address | None = None
-    """Where the files of a release in a store are."""
+    """The address of a release in a store."""
 
     def __repr__(self) -> str:
         manifest = self.manifest
@@ -67,15 +67,15 @@ class Release:
         return escape_unprintable(f"Release({str(self.path)!r}: {description})")
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
+        """Renders the release for a notebook."""
         return frame_parts(render_release(self))
 
     @classmethod
     def open(cls, path: str | Path) -> Release:
-        """Open a release directory or .zip, or a release in a store; nothing in it is executed or trusted.
+        """Opens a release directory, a .zip, or a release in a store; it executes and trusts no content.
 
-        What is fetched from a store goes to a private folder, which is removed with the release: at once what
-        describes it, and its records when they are first asked for.
+        A release in a store is copied to a private folder, which is removed with the Release object. Its description is
+        fetched at once, and its records at the first question.
         """
         location = Address.of(path, ReleaseFormatError) or Path(path)
         if isinstance(location, Path) and location.is_dir():
@@ -99,7 +99,7 @@ class Release:
 
     @cached_property
     def folder(self) -> Path:
-        """The folder of all files; from a store, the records are fetched now."""
+        """The folder of all files; the records of a store are fetched now."""
         if self.store_address is not None:
             fetch(self.store_address, self.local_folder, [*self.manifest.data_files, *self.manifest.copies])
             read_folder(self.local_folder)
@@ -107,7 +107,7 @@ class Release:
 
     @property
     def records(self) -> tuple[File, ...]:
-        """The files of the records, where they are."""
+        """The data files of the records, at their own location."""
         if self.store_address is None:
             return self.manifest.list_data_paths(self.local_folder)
         return tuple(self.store_address / name for name in self.manifest.data_files)
@@ -124,29 +124,29 @@ class Release:
 
     @property
     def columns(self) -> list[tuple[str, str, str]]:
-        """Each column: its name, its type, and what it is for: public or protected, in which ranges, at which level."""
+        """Each column: name, type and role (public or protected, its ranges, its level)."""
         return list_askable_columns(self.manifest)
 
     @property
     def values(self) -> dict[str, tuple[Scalar, ...]]:
-        """The values that can be asked of each protected column; None is the missing one."""
+        """The possible values of each protected column; None is the missing value."""
         value_parts = [split_value(value) for value in self.manifest.domain]
         names = enumerate(self.manifest.sensitive_columns)
         return {name: tuple(dict.fromkeys(value[number] for value in value_parts)) for number, name in names}
 
     @property
     def digest(self) -> str:
-        """The digest of its description, which holds those of all its files."""
+        """The digest of the description, which contains the digests of all files."""
         return str(load_json(self.folder)["sfumato"]["digest"])
 
     @property
     def promise(self) -> str:
-        """What an attacker can learn at most, in plain words."""
+        """The privacy guarantee in plain words."""
         return self.manifest.guarantee_text
 
     @property
     def hierarchies(self) -> Mapping[str, Hierarchy]:
-        """The levels of the sensitive column, if it has any: `diagnosis.chapter` is a column to ask about."""
+        """The levels of the sensitive column, if it has any: `diagnosis.chapter` is a column for queries."""
         return self.manifest.hierarchies
 
     def count(
@@ -157,18 +157,18 @@ class Release:
         method: str | None = None,
         engine: Engine | None = None,
     ) -> Estimate:
-        """Estimate how many records hold `value` (None: missing) and satisfy a condition.
+        """Estimates how many records hold `value` (None: missing) and satisfy a condition.
 
         Without a value, the rows that satisfy the condition are counted; exactly, if it is on public columns. The value
-        of a compound is a tuple. With an engine, the condition is one that `count_many` has.
+        of a compound is a tuple. With an engine, the condition must be one that `count_many` supports.
         """
         if engine is None:
             return self._make_runner(method=method).count(value, where)
         query = parse_simple_count(parse(f"SELECT COUNT(*) FROM {TABLE}{_write_where(where)}"), self.manifest)
         if query is None or not (query.values is None or isinstance(value, EllipsisType)):
             raise QueryError(
-                "by an engine, columns are compared with values (=, IN, BETWEEN, <, >, IS NULL) and joined by AND, the "
-                "sensitive one once; ask the rest without an engine."
+                "with an engine, conditions compare columns with values (=, IN, BETWEEN, <, >, IS NULL), joined by "
+                "AND, with the sensitive column once; ask other questions without an engine."
             )
         count_query = query if isinstance(value, EllipsisType) else CountQuery(query.where, (value,))
         (estimate,) = self.count_many([count_query], method=method, engine=engine)
@@ -177,24 +177,25 @@ class Release:
     def count_many(
         self, queries: Sequence[CountQuery], *, method: str | None = None, engine: Engine | None = None
     ) -> Estimates:
-        """Answer thousands of counts in one reading of the release, each as `count` would.
+        """Answers thousands of counts in one pass over the release, each as `count` would.
 
-        With an engine, each file of the records is counted where the engine works, and need not be reached from here.
+        With an engine, each file of the records is counted where the engine works, and need not be accessible from
+        here.
         """
         if engine is None:
             return count_many(self.manifest, self.folder, queries, method)
         return count_many(self.manifest, self.local_folder, queries, method, RecordFiles(self.records, engine))
 
     def sum(self, column: str, *, where: str | None = None, method: str | None = None) -> Estimate:
-        """Estimate the sum of a column, or of an SQL expression, over the records that satisfy a condition."""
+        """Estimates the sum of a column, or of an SQL expression, over the records that satisfy a condition."""
         return self._estimate_number(f"SUM({column})", where, method)
 
     def mean(self, column: str, *, where: str | None = None, method: str | None = None) -> Estimate:
-        """Estimate the mean of a column, or of an SQL expression, over the records that satisfy a condition."""
+        """Estimates the mean of a column, or of an SQL expression, over the records that satisfy a condition."""
         return self._estimate_number(f"AVG({column})", where, method)
 
     def share(self, condition: str, *, where: str | None = None, method: str | None = None) -> Estimate:
-        """Estimate which part of the records that satisfy `where` also satisfies a condition."""
+        """Estimates the share of the records that satisfy `where` for which a condition also holds."""
         return self._estimate_number(f"COUNT(*) FILTER (WHERE {condition}) / COUNT(*)", where, method)
 
     def crosstab(
@@ -205,9 +206,9 @@ class Release:
         consistent: bool = False,
         totals: Sequence[AnyTable] = (),
     ) -> Answer:
-        """Count the records of every combination of columns, or of SQL expressions, public or sensitive.
+        """Counts the records of every combination of columns, or of SQL expressions, public or sensitive.
 
-        `consistent` and `totals` are those of `sql`.
+        `consistent` and `totals` work as in `sql`.
         """
         if not columns:
             raise QueryError("name the columns of the table, such as crosstab('sex', 'disease').")
@@ -225,9 +226,9 @@ class Release:
         consistent: bool = False,
         totals: Sequence[AnyTable] = (),
     ) -> Answer:
-        """Count the records of each value of a column; with edges, those of each range `[a,b)` of a number.
+        """Counts the records of each value of a column; with edges, of each range `[a,b)` of a number.
 
-        `consistent` and `totals` are those of `sql`; with edges, totals name the ranges.
+        `consistent` and `totals` work as in `sql`; with edges, totals name the ranges.
         """
         name = quote_name(column)
         if edges is None:
@@ -255,12 +256,12 @@ class Release:
         timeout: float = DEFAULT_SECONDS,
         memory: str = DEFAULT_MEMORY,
     ) -> Answer:
-        """Answer a SELECT about `release`: every number that depends on the sensitive column comes with its error.
+        """Answers a SELECT about `release`: every number that depends on the sensitive column comes with its error.
 
         `attach` names tables of your own (files, frames, Arrow tables) that the query may join. With `simultaneous`,
-        all intervals of the answer hold together at their level. With `consistent`, each COUNT(*) gets a column
-        beside it without negative numbers, which adds up to what is known exactly; with `totals` (CSV files or frames
-        of columns of the answer and `total`) it also adds up to them.
+        all intervals of the answer hold together at their level. With `consistent`, each COUNT(*) gets a second column
+        without negative numbers, which adds up to the exactly known totals. With `totals` (CSV files or frames of
+        columns of the answer and `total`), it also adds up to these.
         """
         runner = self._make_runner(
             method=method,
@@ -281,9 +282,9 @@ class Release:
         timeout: float = DEFAULT_SECONDS,
         progress: Progress = lambda done, total: None,
     ) -> list[Answer | SfumatoError]:
-        """Answer many SQL questions, in their order; simple counts by one reading of the release.
+        """Answers many SQL questions in order, simple counts in one pass over the release.
 
-        A question that cannot be answered gives its error in its place. The timeout is for each that is asked alone.
+        A question that fails yields its error in its place. The timeout applies to each question that runs alone.
         """
         tables = {name: read_attached_table(name, table) for name, table in (attach or {}).items()}
         limits = Limits(timeout, DEFAULT_MEMORY)
@@ -291,14 +292,14 @@ class Release:
         return ask_many(runner, questions, progress)
 
     def weights(self, value: Value, *, method: str | None = None) -> pa.Array:
-        """What each record adds to the unbiased count of a value, in the order of the records in the data file.
+        """The weight of each record in the unbiased count of a value, in the order of the data file.
 
         The sum over any selection of records by public columns is the estimate of `count(value, where=...)`.
         """
         return compute_record_weights(self.manifest, self.folder, value, method)
 
     def open_session(self, timeout: float = DEFAULT_SECONDS) -> AbstractContextManager[Session]:
-        """A connection that can read this release, and nothing else, for so many seconds."""
+        """Opens a connection that can read only this release, for a limited number of seconds."""
         return self._open_release.open_session(clock=Clock(Limits(timeout)))
 
     def _make_runner(
@@ -325,11 +326,11 @@ class Release:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The names of the estimators that this release can be asked with; the first is the default."""
+        """The names of this release's estimators; the first is the default."""
         return list_methods(self.manifest)
 
     def check_method(self, name: str | None) -> None:
-        """Refuses an estimator that analysts are not offered, such as one that only reproduces a paper."""
+        """Rejects an estimator that is not for analysts, such as one that only reproduces a paper."""
         if name is not None and name not in self.methods:
             raise explain_unknown_method(self.manifest, name)
 
@@ -339,6 +340,6 @@ def _write_where(condition: str | None) -> str:
 
 
 def _order_by_ranges(answer: Answer, column: str, labels: Sequence[str]) -> Answer:
-    """An answer whose groups are ranges, with the rows in the order of the ranges; what is in none comes last."""
+    """Sorts an answer by range, with the rows outside every range last."""
     places = {label: place for place, label in enumerate(labels)}
     return replace(answer, rows=tuple(sorted(answer.rows, key=lambda row: places.get(row[column], len(labels)))))

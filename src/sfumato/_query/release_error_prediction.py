@@ -1,4 +1,4 @@
-"""How far off counts will be, from what is published alone: for whoever has not asked a question yet."""
+"""Predicts the errors of counts from the published design alone, before any question."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from sfumato._records.tally import Scan
 
 @dataclass(frozen=True, eq=False)
 class PredictedErrors:
-    """What each record adds to the variance of a count: one that holds the counted value, and another one."""
+    """The contribution of each record to the variance of a count, with the counted value and without it."""
 
     own_variances: Floats
-    """For each value that can be counted."""
+    """The variance of a record with the value, for each value that can be counted."""
     other_variances: Floats
 
     def predict_error(self, count: float, share: float) -> float:
-        """The standard error of a count by the count, averaged over the values, if such a share of the rows is found.
+        """The standard error of a count, averaged over the values, if the counted value has this share of the rows.
 
-        The rows are those of a condition that has nothing to do with the value, and are few of all.
+        The rows satisfy a condition that is unrelated to the value, and are few among all rows.
         """
         variances = count * self.own_variances + (count / share - count) * self.other_variances
         return float(np.sqrt(np.maximum(variances, 0.0)).mean()) / count
 
     @property
     def is_share_independent(self) -> bool:
-        """Whether records without the counted value do not matter, so that its share does not either."""
+        """Whether records without the counted value add no variance, so that the value's share does not matter."""
         return not self.other_variances.any()
 
 
 def predict_errors(release: Release) -> PredictedErrors | None:
-    """What the design of a release tells of errors, and what its buckets hold if there are any; None if it does not."""
+    """Predicts the errors of a release from its design and the contents of its buckets; None if it cannot."""
     manifest = release.manifest
     prediction = manifest.mechanism.release_error_prediction
     if prediction is None:

@@ -1,6 +1,6 @@
-"""Functions of one number that estimates may be put through: their values, slopes, and what they make of intervals.
+"""Functions of one number that can be applied to estimates: their values, slopes and images of intervals.
 
-A rounding is taken to have the slope of what it rounds, and takes the ends of intervals along like the others.
+A rounding function has the slope of the identity, and maps the ends of intervals like the others.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ MOST_POWER = 10
 
 
 class NoNumber(Exception):
-    """A function has no value there, such as the logarithm of what is not positive: SQL says NULL."""
+    """Raised where a function has no value, such as the logarithm of zero; SQL returns NULL there."""
 
 
 class Function(ABC):
-    """A function of one number, which rises; or falls to where it turns, and rises from there."""
+    """A function of one number that rises everywhere, or falls up to a turning point and rises after it."""
 
     @abstractmethod
     def evaluate(self, number: float) -> float:
-        """What it makes of a number."""
+        """The value of the function."""
 
     def compute_slope(self, number: float) -> float:
-        """How much it rises with the number; as much as that, unless it says otherwise."""
+        """The derivative of the function; 1 by default."""
         return 1.0
 
     @property
     def turning_point(self) -> float | None:
-        """Where it turns from falling to rising; None where it only rises."""
+        """The point where it turns from falling to rising; None if it only rises."""
         return None
 
     least_argument: ClassVar[float] = -math.inf
-    """Below this there is no value."""
+    """The function has no value below this number."""
 
     def map_interval(self, low: float, high: float) -> tuple[float, float]:
-        """What the function makes of all numbers between two."""
+        """The image of an interval under the function."""
         low, high = max(low, self.least_argument), max(high, self.least_argument)
         if self.turning_point is None or low >= self.turning_point:
             return self._evaluate_end(low), self._evaluate_end(high)
@@ -57,22 +57,22 @@ class Function(ABC):
 
 @dataclass(frozen=True)
 class Identity(Function):
-    """The number itself."""
+    """The identity function."""
 
     def evaluate(self, number: float) -> float:
-        """What it makes of a number."""
+        """The value of the function."""
         return number
 
 
 @dataclass(frozen=True)
 class Clipping(Function):
-    """The nearest number that is possible, such as of a correlation."""
+    """Clips to the range of possible values, for a correlation for example."""
 
     least: float
     most: float
 
     def evaluate(self, number: float) -> float:
-        """What it makes of a number."""
+        """The value of the function."""
         return min(max(number, self.least), self.most)
 
 
@@ -83,7 +83,7 @@ class IntegerRounding(Function):
     rounding: Callable[[float], int]
 
     def evaluate(self, number: float) -> float:
-        """What it makes of a number; what is infinite stays so."""
+        """The value of the function; an infinite number stays infinite."""
         return float(self.rounding(number)) if math.isfinite(number) else number
 
 
@@ -94,7 +94,7 @@ class Rounding(Function):
     decimals: int = 0
 
     def evaluate(self, number: float) -> float:
-        """What it makes of a number; what is infinite stays so."""
+        """The value of the function; an infinite number stays infinite."""
         if not math.isfinite(number):
             return number
         unit = 10.0**self.decimals
@@ -108,13 +108,13 @@ class Logarithm(Function):
     base: float = math.e
 
     def evaluate(self, number: float) -> float:
-        """What it makes of a number."""
+        """The value of the function."""
         if number <= 0:
             raise NoNumber("the logarithm of a number that is not positive")
         return math.inf if math.isinf(number) else math.log(number) / math.log(self.base)
 
     def compute_slope(self, number: float) -> float:
-        """How much it rises with the number."""
+        """The derivative of the function."""
         return 1 / (number * math.log(self.base))
 
 
@@ -123,11 +123,11 @@ class Exponential(Function):
     """EXP."""
 
     def evaluate(self, number: float) -> float:
-        """What it makes of a number."""
+        """The value of the function."""
         return math.exp(number)
 
     def compute_slope(self, number: float) -> float:
-        """How much it rises with the number."""
+        """The derivative of the function."""
         return math.exp(number)
 
 
@@ -138,13 +138,13 @@ class SquareRoot(Function):
     least_argument: ClassVar[float] = 0.0
 
     def evaluate(self, number: float) -> float:
-        """What it makes of a number."""
+        """The value of the function."""
         if number < 0:
-            raise NoNumber("no root, because the number came out below zero by chance where it should not")
+            raise NoNumber("no root, because the estimate is negative by chance")
         return math.sqrt(number)
 
     def compute_slope(self, number: float) -> float:
-        """How much it rises with the number."""
+        """The derivative of the function."""
         if number == 0:
             raise NoNumber("the root of zero, whose error is not known")
         return 0.5 / math.sqrt(number)
@@ -156,15 +156,15 @@ class AbsoluteValue(Function):
 
     @property
     def turning_point(self) -> float | None:
-        """Where it turns from falling to rising."""
+        """The point where it turns from falling to rising."""
         return 0.0
 
     def evaluate(self, number: float) -> float:
-        """What it makes of a number."""
+        """The value of the function."""
         return abs(number)
 
     def compute_slope(self, number: float) -> float:
-        """How much it rises with the number."""
+        """The derivative of the function."""
         return math.copysign(1.0, number)
 
 
@@ -176,20 +176,20 @@ class Power(Function):
 
     @property
     def turning_point(self) -> float | None:
-        """Where it turns from falling to rising."""
+        """The point where it turns from falling to rising; None for odd exponents."""
         return None if self.exponent % 2 else 0.0
 
     def evaluate(self, number: float) -> float:
-        """What it makes of a number."""
+        """The value of the function."""
         return float(number**self.exponent)
 
     def compute_slope(self, number: float) -> float:
-        """How much it rises with the number."""
+        """The derivative of the function."""
         return float(self.exponent * number ** (self.exponent - 1))
 
 
 def make_power(exponent: float) -> Function | None:
-    """The power with an exponent; None of those whose error is not told."""
+    """The power function for an exponent; None for exponents without a known error."""
     if exponent == 0.5:  # noqa: PLR2004 - the square root
         return SquareRoot()
     is_whole = exponent == int(exponent) and 1 <= exponent <= MOST_POWER

@@ -1,7 +1,7 @@
-"""Values that a question names and that are not there, though it can be answered: told beside the answer.
+"""Warns about literals in a query that never occur in the release.
 
-A list of codes may hold some that a release does not have, and `<> 'x'` is right where nothing is x. So these are not
-refused; but one letter that is wrong makes a count too small, and whoever reads it should know.
+A list of codes may contain some that a release does not have, and `<> 'x'` is correct where no value is x. Such
+literals are therefore allowed, but a typo makes a count too small, so the answer mentions them.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from sfumato._records.sql_quoting import RECORDS, quote_name, quote_text
 from sfumato._release.manifest import Manifest
 
 MOST_NAMED, MOST_SUGGESTED = 3, 100
-"""So many values are named in an answer; and for so many of a column another is looked for, which takes a moment."""
+"""The largest number of values that an answer names; the largest number per column with a suggestion, which takes time.
+"""
 FIRST_ROWS = 1 << 16
-"""So many records tell which values a column has, before all are looked at: files list all values from the start."""
+"""The number of records to search first; the files list a column's values at the start, so these usually suffice."""
 
 
 @dataclass(frozen=True)
 class _ListedColumn:
-    """A column whose values the release lists: what is protected, or a level of it."""
+    """A column whose values the release lists: a protected column or one of its levels."""
 
     name: str
     values: Sequence[Value]
     comparable_values: frozenset[Value] | None
-    """Its texts, or its numbers; None where values are compared by rules of their own, such as dates."""
+    """Its strings or its numbers; None for types with comparison rules of their own, such as dates."""
 
     @classmethod
     def of(cls, name: str, values: Sequence[Value]) -> _ListedColumn:
@@ -50,7 +51,7 @@ class _ListedColumn:
         return cls(name, values, present_values if is_plain else None)
 
     def contains(self, literal: exp.Literal) -> bool:
-        """Whether a value is one of the column; so it is where nothing can be said."""
+        """Whether the literal is a value of the column; also true where this cannot be decided."""
         if self.comparable_values is None or not self.comparable_values:
             return True
         if isinstance(next(iter(self.comparable_values)), str):
@@ -62,18 +63,18 @@ class _ListedColumn:
 
     @cached_property
     def labels(self) -> list[str]:
-        """The values as people see them."""
+        """The displayed forms of the values."""
         return [display(value) for value in dict.fromkeys(self.values)]
 
 
 def check_literals(expression: Tree, session: Session) -> Tree:
-    """An expression whose columns were found: ranges as lists of them, and what it names and is not there is noted."""
+    """Notes the missing literals of a resolved expression, and rewrites its comparisons with ranges."""
     note_absent_values(expression, session, range_comparisons.is_release_column)
     return range_comparisons.rewrite_by_ranges(expression, session.manifest.ranges)
 
 
 def note_absent_values(tree: Tree, session: Session, is_own: Callable[[exp.Column], bool]) -> None:
-    """Note the values that columns of the release are compared with and do not have."""
+    """Notes the literals compared with columns of the release that do not have them."""
     literals_by_column: dict[str, dict[str, exp.Literal]] = {}
     for column, literal in find_equalities(tree):
         if is_own(column):
@@ -96,7 +97,7 @@ def note_absent_values(tree: Tree, session: Session, is_own: Callable[[exp.Colum
 
 
 def list_text_columns(manifest: Manifest) -> dict[str, str]:
-    """The public columns of texts that are published as they come, by their names in small letters."""
+    """The public string columns published unchanged, by their lower-case names."""
     names = [
         name
         for name in manifest.public_columns
@@ -106,7 +107,7 @@ def list_text_columns(manifest: Manifest) -> dict[str, str]:
 
 
 def _list_protected_columns(session: Session) -> dict[str, _ListedColumn]:
-    """What is protected and its groups, by their names in small letters; ranges are looked at elsewhere."""
+    """The protected columns and their levels, by their lower-case names; columns in ranges are checked elsewhere."""
     manifest, cache = session.manifest, session.cache
     if "protected" not in cache:
         columns: dict[str, Sequence[Value]] = {
@@ -124,7 +125,7 @@ def _list_protected_columns(session: Session) -> dict[str, _ListedColumn]:
 
 
 def find_absent_values(session: Session, name: str, texts: Collection[str]) -> list[AbsentValue]:
-    """Those of some texts that no record has in a public column."""
+    """Those of the given strings that no record has in a public column."""
     valid_texts = [candidate for candidate in texts if _is_text(candidate)]
     first = _read_first_values(session, name)
     present_texts = set(pc.filter(values := pa.array(valid_texts, pa.string()), pc.is_in(values, first)).to_pylist())
@@ -144,7 +145,7 @@ def find_absent_values(session: Session, name: str, texts: Collection[str]) -> l
 
 
 def _is_text(literal: str) -> bool:
-    """Whether a text can be written: half a character cannot, and no record has it."""
+    """Whether a string can be encoded; a lone surrogate cannot, and no record contains one."""
     try:
         literal.encode()
     except UnicodeEncodeError:
@@ -153,7 +154,7 @@ def _is_text(literal: str) -> bool:
 
 
 def _read_first_values(session: Session, name: str) -> pa.Array:
-    """The values that the first records list for a column: all that occur, in a file as they are written here."""
+    """The values of a column in the first records; in a file that sfumato wrote, all values of the column."""
     key = f"first values of {name}"
     if key not in session.cache:
         first_values = pa.array([], pa.string())
@@ -171,14 +172,14 @@ def _read_first_values(session: Session, name: str) -> pa.Array:
 
 
 def summarize_absent_values(absent_values: Iterable[AbsentValue]) -> str | None:
-    """The first sentences, each once, and how many more there are."""
+    """Joins the first sentences, each once, with the number of further values."""
     different = list({(value.column, value.text): value for value in absent_values}.values())
     sentences, more = [value.sentence for value in different[:MOST_NAMED]], len(different) - MOST_NAMED
-    return " ".join([*sentences, *([f"{more:,} more values are not there."] if more > 0 else [])]) or None
+    return " ".join([*sentences, *([f"{more:,} more values do not exist."] if more > 0 else [])]) or None
 
 
 def explain_absent_values(session: Session, *, is_empty: bool) -> str | None:
-    """What is said of values that are not there; and where no record is left, unless that already says why."""
+    """The note on values that do not exist; if no record is left for another reason, a note on that."""
     has_public_value = any(not value.is_protected for value in session.absent_values)
     return (
         " ".join(

@@ -1,4 +1,4 @@
-"""Arrow files, which are Feather files too, and Arrow streams: read batch by batch, whatever their size."""
+"""Reads Arrow files (also called Feather files) and Arrow streams of any size, batch by batch."""
 
 from __future__ import annotations
 
@@ -26,27 +26,29 @@ class ArrowSource:
     paths: tuple[File, ...]
     schema: pa.Schema
     file_rows: tuple[int, ...] = ()
-    """How many rows each file has: nothing but its batches says it."""
+    """The number of rows of each file, which only its batches tell."""
 
     @classmethod
     def open(cls, paths: Sequence[File]) -> ArrowSource:
-        """Read what the files say of their columns, and refuse files whose columns differ."""
+        """Read the columns of the files, and refuse files whose columns differ."""
         schemas, sizes = [], []
         for path in paths:
             with _open_reader(path) as reader:
                 schemas.append(simplify_schema(reader.schema))
                 sizes.append(sum(batch.num_rows for batch in _iter_batches(reader)))
             if not schemas[-1].equals(schemas[0]):
-                raise SourceError(f"{path.name!r} has other columns or types than {paths[0].name!r}; they must agree.")
+                raise SourceError(
+                    f"{path.name!r} has other columns or types than {paths[0].name!r}; make them the same."
+                )
         return cls(tuple(paths), schemas[0], tuple(sizes))
 
     @property
     def rows(self) -> int:
-        """The number of rows: rows of persons are chosen, and pieces are numbered, by it."""
+        """The number of rows, needed to choose rows of persons and to number pieces."""
         return sum(self.file_rows)
 
     def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The batches of the files, cut where they are larger."""
+        """The batches of the files; large ones are cut."""
         for path in self.paths:
             with _open_reader(path) as reader:
                 for batch in _iter_batches(reader):
@@ -55,7 +57,7 @@ class ArrowSource:
                         yield plain_batch.slice(first, batch_rows)
 
     def iter_pieces(self, rows: int) -> Iterator[ArrowSource]:
-        """A file each."""
+        """One piece for each file."""
         for path, size in zip(self.paths, self.file_rows, strict=True):
             yield replace(self, paths=(path,), file_rows=(size,))
 
@@ -71,18 +73,20 @@ def open_arrow(opening: Opening) -> ArrowSource:
 
 @contextmanager
 def _open_reader(path: File) -> Iterator[pa.RecordBatchReader | pa.RecordBatchFileReader]:
-    """The reader of a file or a stream: the first bytes say which."""
+    """The reader of a file or a stream, chosen by the first bytes."""
     try:
-        # Not mapped: a file that somebody cuts off while it is read would end the program.
+        # Not mapped into memory: if another program cut the file off meanwhile, this program would crash.
         with pa.OSFile(str(path)) if isinstance(path, Path) else open_for_arrow(path) as file:
             mark = file.read(len(FILE_MARK))
             if mark.startswith(OLD_MARK):
-                raise SourceError(f"{path.name!r} is of Feather's first version; write it again with a newer one.")
+                raise SourceError(f"{path.name!r} is in version 1 of Feather; write it again with a newer program.")
             file.seek(0)
             with pa.ipc.open_file(file) if mark == FILE_MARK else pa.ipc.open_stream(file) as reader:
                 yield reader
     except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{path.name!r} is not a whole Arrow file; check that it was copied completely.") from error
+        raise SourceError(
+            f"{path.name!r} is not a complete Arrow file; check that it was copied completely."
+        ) from error
 
 
 def _iter_batches(reader: pa.RecordBatchReader | pa.RecordBatchFileReader) -> Iterator[pa.RecordBatch]:

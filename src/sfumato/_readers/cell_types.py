@@ -1,7 +1,7 @@
-"""Values that come one by one, as those of JSON and of a spreadsheet: which type a column of them has.
+"""Infers the type of a column from values that come one by one, as in JSON and spreadsheets.
 
-A column is of whole numbers, numbers, truths, dates, times or texts; the types are those that a CSV file of the same
-values would give.
+A column holds whole numbers, numbers, booleans, dates, times or text: the types that a CSV file of the same values
+would give.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sfumato._readers.type_inference import DATES, OVERSIZED, TIME, SpellingGues
 
 INT64_LIMIT = 1 << 63
 MOST_DIGITS = 10**76
-"""What `OVERSIZED` holds."""
+"""The limit of what `OVERSIZED` can hold."""
 
 
 class ColumnKind:
-    """What the values of a column have been so far."""
+    """The types of the values of a column seen so far."""
 
     def __init__(self, *, is_text: bool = False) -> None:
         self.kinds: set[type] = set()
@@ -31,7 +31,7 @@ class ColumnKind:
         self.has_times = False
 
     def add(self, values: Iterable[object]) -> None:
-        """Look at further values; a missing one tells nothing."""
+        """Look at further values; missing values are ignored."""
         all_values = list(values)
         kinds = set(map(type, all_values)) - {type(None)}
         self.kinds |= kinds
@@ -45,12 +45,12 @@ class ColumnKind:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether there are texts and numbers, or the like, among the values."""
+        """Whether the values have incompatible types, such as strings and numbers."""
         return len(self.kinds) > 1 and self.kinds not in ({int, float}, {datetime.date, datetime.datetime})
 
     @property
     def type(self) -> pa.DataType:
-        """The type of the column; of a mixed one, text."""
+        """The type of the column; a mixed column is text."""
         if self.is_text or self.is_mixed or not self.kinds:
             return pa.string()
         if self.kinds == {str}:
@@ -64,7 +64,7 @@ class ColumnKind:
         return TIME if self.has_times else pa.date32()
 
     def to_array(self, values: Sequence[Any]) -> pa.Array:
-        """Values in the type of the column. What was not seen before raises an error of Arrow."""
+        """The values in the type of the column. A value of a type not seen before raises an error of Arrow."""
         kind = self.type
         if pa.types.is_string(kind) and self.kinds != {str}:
             return pa.array([None if value is None else format_as_csv(value) for value in values], kind)
@@ -81,7 +81,7 @@ _MIDNIGHT = datetime.time()
 
 
 def format_as_csv(value: object) -> str:
-    """A value as a CSV file would have it."""
+    """A value as a CSV file would write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else str(value)

@@ -1,4 +1,4 @@
-"""Compressed files: read as what is in them, by the ending of their names."""
+"""Reads compressed files by the ending of their names."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 
 def find_ending(file: File) -> str:
-    """What kind of table a file holds, by its name: `.csv` of `people.csv.gz`."""
+    """The ending that tells the kind of table in a file: `.csv` of `people.csv.gz`."""
     suffix = file.suffix.lower()
     return Path(file.name[: -len(suffix)]).suffix.lower() if suffix in COMPRESSIONS else suffix
 
 
 def open_content(file: File) -> Any:
-    """The content of a file from its first byte on, as Arrow reads it."""
+    """The content of a file from its first byte, as Arrow reads it."""
     readable_file = open_for_arrow(file)
     if (compression := COMPRESSIONS.get(file.suffix.lower())) is None:
         return readable_file
-    # Not by the name alone: Arrow would look for an ending in a path, and never in a store.
+    # Not by the name alone: Arrow looks for an ending in paths only, not in addresses of a store.
     return pa.CompressedInputStream(
         pa.OSFile(str(readable_file)) if isinstance(readable_file, Path) else readable_file, compression
     )
 
 
 def open_text(file: File, encoding: str) -> TextIO:
-    """The content of a file as text, with its line breaks as they are."""
+    """The content of a file as text, with its original line breaks."""
     if file.suffix.lower() in COMPRESSIONS:
         return io.TextIOWrapper(open_content(file), encoding=encoding, newline="")
     return file.open(newline="", encoding=encoding)
 
 
 def make_unreadable_error(file: File, error: OSError | pa.ArrowException) -> SourceError:
-    """What is said of a file that could not be read to its end."""
+    """The error for a file that cannot be read to its end."""
     if not isinstance(error, OSError) or (error.errno is None and file.suffix.lower() in COMPRESSIONS):
-        return SourceError(f"{file.name!r} is damaged: it cannot be unpacked; check that it was copied whole.")
+        return SourceError(f"{file.name!r} is damaged and cannot be unpacked; check that it was copied completely.")
     return SourceError(f"{file.name!r} cannot be read: {explain_os_error(error)}.")

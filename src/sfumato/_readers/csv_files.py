@@ -1,10 +1,10 @@
-"""CSV files: everything is read as text first, and a column becomes a number or a date only if nothing is lost.
+"""Reads CSV files as text first; a column becomes a number or a date only if nothing is lost.
 
-A column is a column of integers if every value is written the way an integer prints (so `007` stays text), of numbers
-if every value reads as one (with a decimal point, or with a comma where that is said), of dates or times if every value
-is spelled as one, and in one way (`type_inference`). Empty fields are missing values, and so are the texts that the
-holder names as such, before anything is read as a number. A column with a declared domain is read as text: its type is
-that of the domain, whatever values occur.
+A column holds integers if every value is written the way an integer prints (so `007` stays text). It holds numbers if
+every value reads as a number, with a decimal point, or with a comma if so requested. It holds dates or times if all
+values have the same spelling (`type_inference`). Empty fields are missing values, and so are the missing-value markers
+of the data steward; both apply before numbers are read. A column with a declared domain is read as text: its type is
+the domain's, whatever values occur.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class CsvSource:
     delimiter: str
     encoding: str
     file_rows: tuple[int, ...] = ()
-    """How many rows each file has."""
+    """The number of rows of each file."""
     missing: tuple[str, ...] = ()
-    """Texts that stand for a missing value, beside the empty one."""
+    """The strings that mark a missing value, in addition to the empty one."""
     spellings: Mapping[str, Spelling] = field(default_factory=dict)
-    """How the values of columns are spelled that are no texts."""
+    """The spellings of the columns that are not text."""
 
     @classmethod
     def open(cls, paths: Sequence[File], options: ReadOptions = DEFAULT_READ_OPTIONS) -> CsvSource:
@@ -55,7 +55,7 @@ class CsvSource:
         header, delimiter = _read_header(paths[0], encoding)
         for path in paths[1:]:
             if _read_header(path, encoding) != (header, delimiter):
-                raise SourceError(f"{path.name!r} has another header than {paths[0].name!r}; they must agree.")
+                raise SourceError(f"{path.name!r} has another header than {paths[0].name!r}; make them the same.")
         if repeated := sorted({name for name in header if header.count(name) > 1}):
             raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
         texts = pa.schema([(name, pa.string()) for name in header])
@@ -84,7 +84,7 @@ class CsvSource:
         return sum(self.file_rows)
 
     def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Stream the files in blocks; `batch_rows` of 0 keeps the blocks as they come."""
+        """Stream the files in blocks; `batch_rows` of 0 keeps the original blocks."""
         for path in self.paths:
             for block in self._read_blocks(path, columns):
                 typed_batch = self._convert_types(block)
@@ -92,7 +92,7 @@ class CsvSource:
                     yield typed_batch.slice(first, batch_rows or typed_batch.num_rows)
 
     def iter_pieces(self, rows: int) -> Iterator[CsvSource]:
-        """A file each: where a row begins, only reading from the first one on can tell."""
+        """One piece for each file, because row starts can only be found by reading a file from its start."""
         for path, size in zip(self.paths, self.file_rows, strict=True):
             yield replace(self, paths=(path,), file_rows=(size,))
 
@@ -116,27 +116,28 @@ class CsvSource:
             ) as reader:
                 yield from reader
         except (pa.ArrowException, UnicodeError):
-            raise SourceError(self._explain_failure(path)) from None  # Arrow repeats the row
+            raise SourceError(self._explain_failure(path)) from None  # Arrow's message repeats the row
         except OSError as error:
             raise make_unreadable_error(path, error) from error
 
     def _explain_failure(self, path: File) -> str:
-        """Find what is wrong with a file that Arrow refused, without repeating any of its content."""
+        """Find out why Arrow refused a file, without repeating its content."""
         try:
             with open_text(path, self.encoding) as file:
                 for row in (reader := csv.reader(_read_short_lines(file), delimiter=self.delimiter)):
                     if len(row) not in (0, len(self.schema)):
                         return (
                             f"line {reader.line_num} of {path.name!r} has {len(row)} fields where the header has "
-                            f"{len(self.schema)}; correct that line (a field with the separator in it needs quotes)."
+                            f"{len(self.schema)}; correct that line (a field that contains the separator needs "
+                            "quotes)."
                         )
         except UnicodeError:
-            return f"{path.name!r} is not {self.encoding} text; say its encoding, such as `encoding='latin-1'`."
+            return f"{path.name!r} is not {self.encoding} text; name its encoding, such as `encoding='latin-1'`."
         except csv.Error:
             pass
         except pa.ArrowException as error:
             return str(make_unreadable_error(path, error))
-        return f"{path.name!r} is not a CSV file that can be read: its quotes or separators do not fit together."
+        return f"{path.name!r} cannot be read as a CSV file: its quotes or separators are inconsistent."
 
     def _convert_types(self, block: pa.RecordBatch) -> pa.RecordBatch:
         columns = []
@@ -147,18 +148,18 @@ class CsvSource:
             except pa.ArrowInvalid:
                 raise SourceError(
                     f"the table changed while it was read: {name!r} holds values it did not hold before."
-                ) from None  # Arrow repeats the value
+                ) from None  # Arrow's message repeats the value
             columns.append(pa.DictionaryArray.from_arrays(column.indices, values))
         return pa.RecordBatch.from_arrays(columns, names=block.schema.names)
 
 
 def open_csv(opening: Opening) -> CsvSource:
-    """Open CSV files with one header."""
+    """Open CSV files with the same header."""
     return CsvSource.open(opening.files, opening.read_options)
 
 
 def _read_header(path: File, encoding: str) -> tuple[list[str], str]:
-    """The column names and the separator, which is the candidate that splits the first line most often."""
+    """The column names and the separator, which is the candidate that occurs most often in the first line."""
     try:
         with open_text(path, encoding) as file:
             line = file.readline(LONGEST_LINE).lstrip("\ufeff")
@@ -166,9 +167,9 @@ def _read_header(path: File, encoding: str) -> tuple[list[str], str]:
                 raise csv.Error
             if re.fullmatch('"?sep=.?"?', line.strip(), re.IGNORECASE):
                 raise SourceError(
-                    f"the first line of {path.name!r} is a note for Excel, and names no columns; remove it."
+                    f"the first line of {path.name!r} is a note for Excel, and does not name columns; remove it."
                 )
-            # A separator inside quotes belongs to a name; the ending .tsv says which one it is.
+            # A separator inside quotes belongs to a name. The ending .tsv decides for the tab.
             candidates = "\t" if find_ending(path) == ".tsv" else DELIMITERS
             delimiter = max(candidates, key=re.sub('"[^"]*"?', "", line).count)
             header = next(csv.reader(itertools.chain([line], file), delimiter=delimiter), [])
@@ -176,7 +177,7 @@ def _read_header(path: File, encoding: str) -> tuple[list[str], str]:
         raise SourceError(f"the first line of {path.name!r} does not name columns that can be read.") from error
     except UnicodeError as error:
         raise SourceError(
-            f"{path.name!r} is not {encoding} text; say its encoding, such as `encoding='latin-1'`."
+            f"{path.name!r} is not {encoding} text; name its encoding, such as `encoding='latin-1'`."
         ) from error
     except (OSError, pa.ArrowException) as error:
         raise make_unreadable_error(path, error) from error
@@ -186,7 +187,7 @@ def _read_header(path: File, encoding: str) -> tuple[list[str], str]:
 
 
 def _read_short_lines(file: TextIO) -> Iterator[str]:
-    """The lines of a file; one that Arrow cannot read either, because it is longer than a block, is never in memory."""
+    """The lines of a file; stops at a line longer than a block, which Arrow cannot read either."""
     while line := file.readline(BLOCK_BYTES):
         if len(line) == BLOCK_BYTES:
             raise csv.Error

@@ -1,4 +1,4 @@
-"""A table or a view in a DuckDB file, which is opened for reading alone: no extension is loaded, no other file read."""
+"""Reads a table or a view of a DuckDB file, opened read-only: without extensions, and without access to other files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sfumato.errors import SourceError
 READ_ONLY_CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    "enable_external_access": "false",  # a view could read files, or ask the network
+    "enable_external_access": "false",  # a view could read files, or send network requests
 }
 TEXT_TYPES = ("UUID", "TIME", "TIMETZ", "TIME WITH TIME ZONE", "INTERVAL", "BIT")
-"""What a table of people may be told apart by, and Arrow has no plain type for."""
+"""Types that may identify persons, and that have no plain Arrow type."""
 TABLE_NAMES_SQL = """
 SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT internal AND database_name = current_database()
 UNION ALL
@@ -37,8 +37,8 @@ def open_duckdb(opening: Opening) -> MemorySource:
 
 @contextmanager
 def open_rows(file: File, part: str | None) -> Iterator[pa.RecordBatchReader]:
-    """The rows of a table, in the order in which the file gives them."""
-    import duckdb  # noqa: PLC0415 - takes long to load, and every command lists the readers
+    """The rows of a table, in the order of the file."""
+    import duckdb  # noqa: PLC0415 - slow to load, and every command lists the readers
 
     try:
         with duckdb.connect(str(file), read_only=True, config=READ_ONLY_CONFIG) as database:
@@ -55,7 +55,7 @@ def open_rows(file: File, part: str | None) -> Iterator[pa.RecordBatchReader]:
             select_list = ", ".join(_write_column_sql(name, kind) for name, kind, *_ in columns)
             yield database.sql(f"SELECT {select_list} FROM {table}").to_arrow_reader(BATCH_ROWS)
     except duckdb.PermissionException as error:
-        raise SourceError(f"{file.name!r} has a view that reads other files; make a table of it first.") from error
+        raise SourceError(f"{file.name!r} has a view that reads other files; store it as a table first.") from error
     except duckdb.Error as error:
         why = "another program has it open" if " lock " in str(error) else "it is damaged, or of a newer version"
         raise SourceError(f"{file.name!r} cannot be read as a DuckDB file: {why}.") from None

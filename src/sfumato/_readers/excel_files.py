@@ -1,7 +1,7 @@
-"""Spreadsheets: one sheet of an .xlsx file, whose first row names the columns.
+"""Reads one sheet of an .xlsx workbook, whose first row names the columns.
 
-Read by calamine, which hands over every cell as it is. A reader that guesses the type of a column from its first rows
-would make missing values of what comes later. A column that has any text is one of texts, as in a CSV file of it.
+Uses calamine, which returns every cell unchanged. A reader that guesses the type of a column from its first rows would
+make later values missing. A column with any text is a column of text, as in a CSV file of the sheet.
 """
 
 from __future__ import annotations
@@ -26,32 +26,31 @@ from sfumato._readers.reader import Opening, TableReader
 from sfumato._readers.sources import MemorySource
 from sfumato.errors import SchemaError, SourceError
 
-# Check how large an .xlsx workbook is before a reader takes memory for it.
-#
-# A reader takes memory for the whole rectangle up to the farthest cell of a sheet, so that one cell in the last corner
-# asks for a terabyte; and a small archive may unpack to any size. What an archive says of its sizes is not believed: it
-# is unpacked once, a piece at a time, and the cells of every sheet are looked at.
+# Check how large an .xlsx workbook is before a reader allocates memory for it. A reader allocates the whole rectangle
+# up to the farthest cell of a sheet, so one cell in the last corner asks for a terabyte. A small archive may also
+# unpack to any size. The sizes that an archive declares are not trusted: it is unpacked once, one piece at a time, and
+# the cells of every sheet are checked.
 
 MOST_CELLS = 30_000_000
-"""Rows times columns of a sheet, up to its farthest cell that holds something."""
+"""The limit of rows times columns of a sheet, up to its farthest nonempty cell."""
 LARGEST_CONTENT = 1 << 30
-"""Bytes of all parts of a workbook, unpacked."""
+"""The limit of the bytes of all parts of a workbook, unpacked."""
 PIECE = 1 << 20
 
 SHEET = b"sheetData"
-"""Every part with cells has an element of this name."""
+"""The name of the element that every part with cells has."""
 WORKBOOK = "xl/workbook.xml"
 OTHER_FORMATS = ("content.xml", "xl/workbook.bin")
-"""Parts by which a reader takes a workbook for one of another kind."""
+"""Parts that make a reader take a workbook for another format."""
 REFERENCE = re.compile(r"([A-Za-z]{1,8})([0-9]{1,12})")
 
 
 class _UnknownContentsError(Exception):
-    """A part cannot be judged, so that the workbook is not read."""
+    """A part cannot be checked, so the workbook is not read."""
 
 
 def check_workbook(name: str, content: IO[bytes]) -> None:
-    """Refuse a workbook that is too large, and a file that is no .xlsx workbook."""
+    """Refuse a workbook that is too large, and a file that is not an .xlsx workbook."""
     try:
         with zipfile.ZipFile(content) as archive:
             names = {info.filename.replace("\\", "/").lower() for info in archive.infolist()}
@@ -72,8 +71,8 @@ def check_workbook(name: str, content: IO[bytes]) -> None:
         ValueError,
     ) as error:  # fmt: skip - RuntimeError is a password, NotImplementedError another way to pack
         raise SourceError(
-            f"{name!r} cannot be read as an Excel file; check that it is whole, is an .xlsx workbook, and has no "
-            "password."
+            f"{name!r} cannot be read as an Excel file; check that it is complete, is an .xlsx workbook, and has "
+            "no password."
         ) from error
     finally:
         content.seek(0)
@@ -87,26 +86,26 @@ def _check_parts(name: str, archive: zipfile.ZipFile) -> None:
             total += len(piece)
             if total > LARGEST_CONTENT:
                 raise SourceError(
-                    f"{name!r} unpacks to more than {LARGEST_CONTENT >> 20:,} MB; publish it as a CSV or Parquet file."
+                    f"{name!r} unpacks to more than {LARGEST_CONTENT >> 20:,} MB; export it as a CSV or Parquet file."
                 )
             has_cells = has_cells or SHEET in end + piece
             end = piece[-len(SHEET) :]
         if has_cells and (cells := _count_cells(_unpack(archive, info))) > MOST_CELLS:
             raise SourceError(
-                f"a sheet of {name!r} reaches over {cells:,} cells, and at most {MOST_CELLS:,} are read; delete what "
-                "stands far from the table, or publish it as a CSV or Parquet file."
+                f"a sheet of {name!r} spans {cells:,} cells, and at most {MOST_CELLS:,} are read; delete the cells "
+                "far from the table, or export the sheet as a CSV or Parquet file."
             )
 
 
 def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    info.file_size = sys.maxsize  # as much as there is, not as much as is said
+    info.file_size = sys.maxsize  # the actual size, not the declared one
     with archive.open(info) as part:
         while piece := part.read(PIECE):
             yield piece
 
 
 def _count_cells(pieces: Iterator[bytes]) -> int:
-    """Count the cells of the rectangle from the first cell to the farthest one that holds something."""
+    """Count the cells of the rectangle from the first cell to the farthest nonempty one."""
     row = column = last_row = last_column = 0
     is_in_cell = False
 
@@ -123,7 +122,7 @@ def _count_cells(pieces: Iterator[bytes]) -> int:
             last_row, last_column = max(last_row, row), max(last_column, column)
 
     def refuse(*_: object) -> None:
-        raise _UnknownContentsError  # what is declared there is read by some readers only
+        raise _UnknownContentsError  # only some readers read declarations there
 
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.StartDoctypeDeclHandler = handle_start, refuse
@@ -134,7 +133,7 @@ def _count_cells(pieces: Iterator[bytes]) -> int:
 
 
 def _parse_reference(reference: str) -> tuple[int, int]:
-    """The row and the column of a cell like B7, from 1 on."""
+    """The row and the column of a cell like B7, counted from 1."""
     match = REFERENCE.fullmatch(reference)
     if match is None:
         raise _UnknownContentsError
@@ -147,16 +146,16 @@ def _parse_reference(reference: str) -> tuple[int, int]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 LARGEST_WHOLE = 1 << 53
-"""Numbers of a spreadsheet are doubles, which are whole up to here."""
+"""Numbers of a spreadsheet are doubles, which hold every whole number up to this limit."""
 
 
 def open_excel(opening: Opening) -> MemorySource:
-    """Read one sheet. It is known again by its rows, not by the file: another sheet of the file is another table."""
+    """Read one sheet. The fingerprint follows from its rows, because other sheets of the file are other tables."""
     return MemorySource(read_sheet(opening.file, opening.part, opening.read_options.text, opening.read_options.missing))
 
 
 def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: Iterable[str] = ()) -> pa.Table:
-    """The rows of a sheet; those without any value are none."""
+    """The rows of a sheet, without empty rows."""
     calamine = import_optional("python_calamine", "excel", "an Excel file")
     with file.open("rb") as stream:
         content = io.BytesIO(stream.read())
@@ -172,7 +171,7 @@ def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: 
         rows = book.get_sheet_by_name(sheet).to_python(skip_empty_area=False)
     except (calamine.CalamineError, calamine.PasswordError, calamine.ZipError, calamine.XmlError, OSError) as error:
         raise SourceError(
-            f"{file.name!r} cannot be read as an Excel file; check that it is whole, and has no password."
+            f"{file.name!r} cannot be read as an Excel file; check that it is complete, and has no password."
         ) from error
     if not rows:
         raise SchemaError(f"the sheet {sheet!r} is empty: its first row must name the columns.")
@@ -197,7 +196,7 @@ def _check_names(cells: Sequence[object], sheet: str) -> list[str]:
 
 
 def _convert_cell(value: object, markers: Iterable[str]) -> object:
-    """A cell as a value: whole numbers as such, and times of day as texts."""
+    """The value of a cell: whole numbers become integers, and times of day become strings."""
     if isinstance(value, str):
         return None if value in markers else value
     if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_WHOLE:

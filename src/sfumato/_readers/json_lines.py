@@ -1,7 +1,7 @@
-"""JSON lines: an object a line, whose keys are the columns.
+"""Reads JSON lines: one object on each line, whose keys are the columns.
 
-A file is read twice: which type a column has, its last line may tell. Texts that are ISO dates in every line are dates,
-as they are in CSV; a key that a line does not have is a missing value.
+A file is read twice, because its last line may decide the type of a column. Strings that are ISO dates in every line
+are dates, as in CSV. A key that is absent from a line is a missing value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sfumato.errors import SchemaError, SourceError
 
 BLOCK_LINES = 1 << 14
 BLOCK_SIZE = 1 << 25
-"""So many letters are looked at together, and one line more: a few long lines are as much as many short ones."""
+"""The characters parsed together, plus at most one line: a few long lines count as much as many short ones."""
 LONGEST_LINE = 1 << 24
 MOST_COLUMNS = 10_000
 
@@ -39,7 +39,7 @@ class JsonLines:
     missing: frozenset[str] = frozenset()
 
     def open_stream(self, text: Sequence[str], row_progress: Callable[[int], None]) -> pa.RecordBatchReader:
-        """The rows of all files, in types that hold all of them; somebody is told how many were looked at."""
+        """The rows of all files, in types that fit all of them; calls `row_progress` with the rows parsed so far."""
         columns: dict[str, ColumnKind] = {}
         rows_read = 0
         for path, rows in self._read_blocks():
@@ -48,12 +48,12 @@ class JsonLines:
                 kind = columns.setdefault(name, ColumnKind(is_text=name in text))
                 kind.add(self._extract_column(path, name, rows))
             if len(columns) > MOST_COLUMNS:
-                raise SchemaError(f"{path.name!r} has more than {MOST_COLUMNS:,} keys, which are no columns.")
+                raise SchemaError(f"{path.name!r} has more than {MOST_COLUMNS:,} keys, too many for columns.")
         for name, kind in columns.items():
             if kind.is_mixed and not kind.is_text:
                 raise SourceError(
-                    f"{name!r} holds values of several types, such as texts and numbers; read it as text "
-                    f"(`text={[name]!r}`), or say which text stands for a missing value (`missing=`)."
+                    f"{name!r} holds values of several types, such as strings and numbers; read it as text "
+                    f"(`text={[name]!r}`), or name the strings that mark a missing value (`missing=`)."
                 )
         if not columns:
             raise SchemaError("the table is empty: there is nothing to publish.")
@@ -68,7 +68,9 @@ class JsonLines:
     def _extract_column(self, path: File, name: str, rows: list[Row]) -> list[object]:
         values = [row.get(name) for row in rows]
         if not {dict, list}.isdisjoint(map(type, values)):
-            raise SourceError(f"{name!r} in {path.name!r} holds lists or objects; write a key for each part of them.")
+            raise SourceError(
+                f"{name!r} in {path.name!r} holds lists or objects; write one key for each of their parts."
+            )
         if not self.missing:
             return values
         return [None if type(value) is str and value in self.missing else value for value in values]
@@ -87,7 +89,7 @@ class JsonLines:
                 yield path, block
 
     def _parse_rows(self, path: File) -> Iterator[tuple[int, Row]]:
-        """Each row, and how long its line is."""
+        """Each row, and the length of its line."""
         number = 0
         try:
             with open_text(path, self.encoding) as file:
@@ -101,18 +103,18 @@ class JsonLines:
                             raise ValueError
                         yield len(line), row
         except UnicodeError:
-            raise SourceError(f"{path.name!r} is not {self.encoding} text; say its encoding (`encoding=`).") from None
-        except (ValueError, RecursionError):  # whose words may repeat the line
+            raise SourceError(f"{path.name!r} is not {self.encoding} text; name its encoding (`encoding=`).") from None
+        except (ValueError, RecursionError):  # its message may repeat the line
             raise SourceError(
-                f"line {number} of {path.name!r} is not a JSON object: JSON lines have one object a line, such as "
-                '{"age": 40, "sex": "F"}.'
+                f"line {number} of {path.name!r} is not a JSON object: JSON lines have one object on each line, "
+                'such as {"age": 40, "sex": "F"}.'
             ) from None
         except (OSError, pa.ArrowException) as error:
             raise make_unreadable_error(path, error) from error
 
 
 def open_json_lines(opening: Opening) -> MemorySource:
-    """Read the lines into a private file; the digest is that of the files."""
+    """Read the lines into a private file; the digest is that of the original files."""
     before = compute_files_digest(opening.files)
     lines = JsonLines(opening.files, opening.read_options.encoding, frozenset(opening.read_options.missing))
     source = opening.keep(lines.open_stream(opening.read_options.text, opening.row_progress))
@@ -120,12 +122,12 @@ def open_json_lines(opening: Opening) -> MemorySource:
 
 
 def _refuse_constant(constant: str) -> None:
-    """NaN and Infinity are Python's, not JSON's."""
+    """Refuse NaN and Infinity, which are not JSON."""
     raise ValueError
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
-"""One for all lines: to make it takes longer than to read one."""
+"""One decoder for all lines: making one takes longer than reading a line."""
 
 
 READER = TableReader(

@@ -1,4 +1,4 @@
-"""Opens a table, whatever it is: finds its reader, checks what the reader takes, and hands the table over."""
+"""Opens any table: finds its reader, and checks that the reader can read it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ from sfumato._readers.reader_registry import (
 from sfumato._readers.sources import MarkedSource, RowProgress, Source, ignore_rows
 from sfumato.errors import SourceError, explain_os_error
 
-# Finds the files that a name means: a file, a glob or a folder, here or in a store.
+# Finds the files that a name stands for: a file, a glob or a folder, local or in a store.
 
 
 def find_files(path: str) -> list[File]:
-    """The files of one kind that a name means, in order."""
+    """The files that a name stands for, all of the same kind, in order."""
     if not path:
         raise SourceError("the name of the table is empty; name a file, a quoted glob or a directory.")
-    address = Address.of(path, SourceError) or Path(path).absolute()  # whoever reads it may work in another folder
+    address = (
+        Address.of(path, SourceError) or Path(path).absolute()
+    )  # a worker that reads it may have another working directory
     try:
         if address.is_file():
             return [address]
@@ -46,11 +48,12 @@ def find_files(path: str) -> list[File]:
         raise SourceError(f"{path!r} cannot be read: {explain_os_error(error)}.") from error
     if is_folder and any("=" in part for file in files for part in file.relative_to(address).parts[:-1]):  # type: ignore[union-attr, arg-type]
         raise SourceError(
-            f"{path!r} keeps a column in folder names (name=value), which is not read; write it as a column."
+            f"{path!r} stores a column in folder names (name=value), which is not supported; write it as a column."
         )
     if not files:
         raise SourceError(
-            f"{path!r} names no table: there is no such file, glob or directory of {describe_several()} files."
+            f"{path!r} is not a table: there is no file, glob or directory of {describe_several()} files with this "
+            "name."
         )
     if len({reader.name if (reader := find_reader_of_file(file)) else None for file in files}) > 1:
         raise SourceError(f"{path!r} matches files of several types; name one type ('{path}/*.csv', for example).")
@@ -58,7 +61,7 @@ def find_files(path: str) -> list[File]:
 
 
 def _list_tables_in_folder(folder: File) -> list[File]:
-    """The tables in a folder. A text may be a note, and what begins with . or _ is some program's own."""
+    """The tables in a folder; text files may be notes, and names that begin with . or _ belong to other programs."""
     files = folder.list_files() if isinstance(folder, Address) else sorted(Path(str(folder)).rglob("*"))
     table_files: list[File] = [
         file
@@ -77,7 +80,7 @@ def _is_table_file(file: File) -> bool:
 
 
 def _match_glob(pattern: File) -> list[File]:
-    """The files that a glob means; in a store, one of names in one folder."""
+    """The files that match a glob; in a store, a glob matches names in one folder."""
     if isinstance(pattern, Address):
         return [file for file in pattern.parent.list_files(is_deep=False) if fnmatchcase(file.name, pattern.name)]
     return [path for path in map(Path, sorted(glob.glob(str(pattern)))) if path.is_file()]
@@ -85,20 +88,20 @@ def _match_glob(pattern: File) -> list[File]:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# Standard input as a table: kept in a private file without a name, because a table is read more than once.
+# Reads standard input as a table: kept in a private file without a name, because a table is read more than once.
 
 STANDARD_INPUT = "-"
-"""Stands for standard input in the place of a path."""
+"""The path that stands for standard input."""
 NAME = "standard input"
 GZIP, PACKED_CSV = b"\x1f\x8b", ".csv.gz"
-"""What is compressed is taken for CSV."""
+"""Compressed input is taken for CSV."""
 LONGEST_BEGINNING = 64
 
 
 def read_standard_input(spool: Path) -> BufferFile:
-    """All that comes in, as a file whose name says what it is."""
+    """All of standard input, as a file whose name has the ending of its kind."""
     if sys.stdin is None or sys.stdin.isatty():
-        raise SourceError("- is standard input, and nothing is piped into it; write: cat patients.csv | sfumato ...")
+        raise SourceError("- means standard input, and nothing is piped into it; write: cat patients.csv | sfumato ...")
     content = spool_bytes(sys.stdin.buffer, spool)
     first = content[:LONGEST_BEGINNING].to_pybytes()
     suffix = PACKED_CSV if first.startswith(GZIP) else find_reader_of_beginning(first).endings[0]
@@ -106,9 +109,9 @@ def read_standard_input(spool: Path) -> BufferFile:
 
 
 def spool_bytes(stream: BinaryIO, spool: Path) -> pa.Buffer:
-    """The bytes of a stream, mapped from a file that has no name any more before the first of them is in it.
+    """The bytes of a stream, mapped from a file that is unlinked before the first byte is written.
 
-    So the system removes it with its last user, even one that is killed.
+    The system therefore removes the file with its last user, even if that process is killed.
     """
     descriptor = os.open(spool, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     spool.unlink()
@@ -128,8 +131,8 @@ def open_source(
 ) -> Source:
     """Opens a path, a glob, a folder, an address, `-` for standard input, a frame, or an Arrow table or stream.
 
-    A table that can be read only once is written to `spool` for the second pass, a private file without a name; a frame
-    of Spark to files in a folder of that name.
+    A table that can be read only once is written to `spool` for the second pass, a private file without a name. A Spark
+    frame is written to files in a folder of that name.
     """
     reader, opening = _find_reader(table, spool, read, row_progress)
     source = reader.open(opening)
@@ -149,8 +152,8 @@ def _find_reader(
     reader = find_reader_of_file(files[0])
     if reader is None:
         raise SourceError(
-            f"{files[0].name!r} is no table that can be read: name a file that ends in {describe_endings()}, "
-            "or convert it."
+            f"{files[0].name!r} cannot be read as a table: name a file that ends in {describe_endings()}, or "
+            "convert it."
         )
     opening = Opening(name, spool, read, row_progress, files, part)
     _check(reader, opening, path)
@@ -158,13 +161,13 @@ def _find_reader(
 
 
 def _check(reader: TableReader, opening: Opening, path: str) -> None:
-    """Refuse files that the reader does not take."""
+    """Refuse files that the reader cannot read."""
     first = opening.file
     if len(opening.files) > 1 and not reader.takes_several:
-        raise SourceError(f"{path!r} matches several files, of which one can be read at a time; name one.")
+        raise SourceError(f"{path!r} matches several files, and only one of this type can be read at a time; name one.")
     if opening.part is not None and not reader.part_kind:
         raise SourceError(
-            f"{first.name!r} is one table: leave out {tables_in_files.SEPARATOR + opening.part!r} behind its name."
+            f"{first.name!r} holds a single table: remove {tables_in_files.SEPARATOR + opening.part!r} after its name."
         )
     if isinstance(first, Address) and not reader.reads_stores:
         raise SourceError(

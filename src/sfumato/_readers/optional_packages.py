@@ -1,4 +1,4 @@
-"""Libraries that only some tables need."""
+"""Imports libraries that only some tables need."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from sfumato.errors import MissingExtraError
 
 
 def import_optional(module: str, extra: str, what: str) -> Any:
-    """A library that is no dependency; where it is missing, how to get it."""
+    """An optional library; if it is missing, the error names the command that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtraError(
-            f"{what} needs a further library; install it with: pip install 'sfumato[{extra}]'."
+            f"{what} needs another library; install it with: pip install 'sfumato[{extra}]'."
         ) from error

@@ -17,14 +17,14 @@ from sfumato._readers.reader import Opening, TableReader
 from sfumato.errors import SourceError, explain_os_error
 
 READ_BYTES = 1 << 20
-"""Column chunks are read in pieces, so that a file of one huge row group does not fill the memory."""
+"""Column chunks are read in pieces, so that a file with one huge row group does not fill the memory."""
 MOST_SWELLING, FEW_BYTES = 1000, 1 << 28
-"""How many times larger than its file the content of a row group may be; what is no larger than this does no harm."""
+"""The largest ratio of a row group's unpacked size to its file size; smaller contents than this are always read."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Rows of a Parquet file that are read together."""
+    """A row group of a Parquet file."""
 
     path: File
     number: int
@@ -51,7 +51,9 @@ class ParquetSource:
                 groups += [RowGroup(path, number, size) for number, size in enumerate(sizes)]
         for path, schema in zip(paths, schemas, strict=True):
             if not schema.equals(schemas[0]):
-                raise SourceError(f"{path.name!r} has other columns or types than {paths[0].name!r}; they must agree.")
+                raise SourceError(
+                    f"{path.name!r} has other columns or types than {paths[0].name!r}; make them the same."
+                )
         return cls(tuple(paths), schemas[0], tuple(groups))
 
     @property
@@ -65,7 +67,7 @@ class ParquetSource:
         for path, groups in groupby(self.groups, lambda group: group.path):
             with _open_parquet_file(path, strings) as file:
                 try:
-                    # Group by group: a reader of all row groups holds on to the bytes of those it has passed.
+                    # One group at a time: a reader of all row groups keeps the bytes of those already read.
                     for group in groups:
                         yield from file.iter_batches(batch_rows, row_groups=[group.number], columns=list(columns))
                 except (pa.ArrowException, OSError, IndexError) as error:
@@ -103,14 +105,14 @@ def _open_parquet_file(path: File, dictionaries: Sequence[str] = ()) -> pq.Parqu
 
 
 def _check_swelling(path: File, metadata: pq.FileMetaData) -> None:
-    """Refuse a file on the disk that would be unpacked to absurdly more than it is; a row group is so all at once."""
+    """Refuse a file that would unpack to an absurd multiple of its size, because a row group is unpacked at once."""
     largest = max((metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)), default=0)
     if isinstance(path, Path) and largest > max(MOST_SWELLING * path.stat().st_size, FEW_BYTES):
-        raise SourceError(f"{path.name!r} would swell to {largest:,} bytes, which is absurd; write it anew.")
+        raise SourceError(f"{path.name!r} would unpack to {largest:,} bytes, which is not plausible; write it again.")
 
 
 def _make_unreadable_error(path: File, error: Exception, description: str) -> SourceError:
-    """What to say of a file; what a store answers says more than that nothing came."""
+    """The error for a file; for a file in a store, with the store's own explanation."""
     if isinstance(path, Address) and isinstance(error, OSError):
         description = f"cannot be read: {explain_os_error(error)}"
     return SourceError(f"{path.name!r} {description}.")

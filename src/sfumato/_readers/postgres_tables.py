@@ -1,7 +1,7 @@
-"""A table or a view in PostgreSQL, `postgresql://user@host/database::schema.table`, read through ADBC in one snapshot.
+"""Reads a table or a view in PostgreSQL through ADBC in one snapshot.
 
-A password may stand in the address. It appears nowhere else: what libpq says of an address can repeat parts of it, so
-nothing that it says is passed on.
+Its name is `postgresql://user@host/database::schema.table`. The address may hold a password, which appears nowhere
+else. Messages of libpq may repeat parts of the address, so none of them is passed on.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from sfumato._readers.sources import MemorySource
 from sfumato.errors import SourceError
 
 SCHEME_PATTERN = re.compile(r"postgres(ql)?:/{1,2}", re.IGNORECASE)
-"""With one slash too, which is what a `Path` makes of two."""
+"""Matches one slash too, because `Path` turns two slashes into one."""
 ADDRESS_PATTERN = re.compile(
     r"postgres(?:ql)?:/{1,2}(?:(?P<user>[^:@/?#\s]*)(?P<password>:[^@/?#\s]*)?@)?"
     r"(?P<place>[^@/?#\s]*/[^@/?#\s]+)(?P<options>\?[^@#\s]*?)?::(?P<table>[^@?#]+)",
     re.IGNORECASE,
 )
 ADDRESS_HELP = (
-    "a table in PostgreSQL is named postgresql://user@host:5432/database::schema.table; keep the password in ~/.pgpass "
-    "or PGPASSWORD, or write the special characters in it as %40 and the like."
+    "name a table in PostgreSQL as postgresql://user@host:5432/database::schema.table; keep the password in "
+    "~/.pgpass or PGPASSWORD, or write its special characters in percent encoding (%40 for @)."
 )
 PLAIN_TYPES = (
     "bool",
@@ -44,7 +44,7 @@ PLAIN_TYPES = (
     "timestamp",
     "timestamptz",
 )
-"""What comes in a type of its own; all else comes as text, numbers with a scale as doubles."""
+"""Types that are read unchanged; all others come as text, and numbers with a scale come as doubles."""
 WHOLE_DIGITS = 18
 SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 COLUMNS_SQL = """
@@ -61,17 +61,17 @@ JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnu
 WHERE i.indrelid = {oid} AND i.indisprimary ORDER BY k.place
 """
 BROKEN_OFF = "the connection broke off"
-UNCONVERTED = "a value of it cannot be converted; look at it there first (SELECT * FROM it)"
+UNCONVERTED = "one of its values cannot be converted; look at the table on the server first (SELECT * FROM TABLE)"
 REASONS = (
     ("password authentication failed", "the server does not know this user with this password"),
     ("no password supplied", "the server asks for a password: keep it in ~/.pgpass or PGPASSWORD"),
     ("could not translate host name", "there is no such host"),
-    ("Connection refused", "no server answers there"),
-    ("timeout expired", "no server answers there"),
-    ("No such file or directory", "no server answers there"),
-    ("permission denied", "this user may not read all of it"),
-    ("statement timeout", "the server stopped it after its statement_timeout; allow this user more time"),
-    ("read-only transaction", "it is a view that writes; make a table of it first"),
+    ("Connection refused", "no server answers at this address"),
+    ("timeout expired", "no server answers at this address"),
+    ("No such file or directory", "no server answers at this address"),
+    ("permission denied", "this user may not read all of the table"),
+    ("statement timeout", "the server stopped the query after its statement_timeout; allow this user more time"),
+    ("read-only transaction", "the view writes data; make a table of it first"),
     ("terminating connection", BROKEN_OFF),
     ("closed the connection", BROKEN_OFF),
     ("closed unexpectedly", BROKEN_OFF),
@@ -81,7 +81,7 @@ REASONS = (
     ('database "', "there is no such database or user"),
     ('role "', "there is no such database or user"),
 )
-"""What may be wrong, in words of ours."""
+"""Our explanations of the server's errors."""
 
 
 def open_postgres(opening: Opening) -> MemorySource:
@@ -97,17 +97,17 @@ def hide_password(address: str) -> str:
 
 @dataclass(frozen=True)
 class PostgresTable:
-    """A table of a server."""
+    """A table on a server."""
 
     address: str = field(repr=False)
-    """With the password, if there is one in it."""
+    """The address, with its password if it has one."""
     safe_address: str
-    """Without."""
+    """The address without its password."""
     table: str
 
     @classmethod
     def of(cls, name: str) -> PostgresTable:
-        """The table that an address means; one that is malformed is refused without repeating it."""
+        """The table at an address; a malformed address is refused without repeating it."""
         if (match := ADDRESS_PATTERN.fullmatch(name)) is None:
             raise SourceError(ADDRESS_HELP)
         user, options = match["user"], match["options"] or ""
@@ -123,7 +123,7 @@ class PostgresTable:
 
     @contextmanager
     def open_rows(self) -> Iterator[pa.RecordBatchReader]:
-        """The rows by the primary key, if there is one: a table without has no order of its own."""
+        """The rows, ordered by the primary key if there is one."""
         driver = import_optional("adbc_driver_postgresql.dbapi", "postgres", "a table in PostgreSQL")
         failure: Exception | None = None
         try:
@@ -132,10 +132,10 @@ class PostgresTable:
                 cursor.execute(self._write_query(cursor))
                 yield cursor.fetch_record_batch()
         except (driver.Error, pa.ArrowException, OSError) as error:
-            if getattr(error, "errno", None) is not None:  # of the disk here, and not of the server
+            if getattr(error, "errno", None) is not None:  # an error of the local disk, not of the server
                 raise
             failure = error
-        if failure is not None:  # out of reach of the words of libpq, which a traceback would show
+        if failure is not None:  # outside the except block, because a traceback would show libpq's message
             why = next((reason for mark, reason in REASONS if mark in str(failure)), "the server refuses")
             raise SourceError(f"the table {self.table!r} cannot be read from PostgreSQL: {why}.") from None
 
@@ -144,12 +144,12 @@ class PostgresTable:
         cursor.execute(COLUMNS_SQL.format(oid=oid))
         select_list = ", ".join(_write_column_sql(*column) for column in cursor.fetchall())
         cursor.execute(PRIMARY_KEY_SQL.format(oid=oid))
-        # With the table before it: by itself, the name means the converted column, in which two keys may be equal.
+        # Qualified by the table: the bare name means the converted column, in which two keys may be equal.
         key = ", ".join(f"original.{_quote_name(name)}" for (name,) in cursor.fetchall())
         return f"SELECT {select_list} FROM {table_sql} AS original{' ORDER BY ' if key else ''}{key}"
 
     def _find_table(self, cursor: Any) -> tuple[int, str]:
-        """The number of the table, and its name as SQL has it: as it was written, or as if it had been in quotes."""
+        """The OID of the table and its SQL name: as written, or in lower case."""
         quoted = ".".join(map(_quote_name, self.table.split(".")))
         cursor.execute(
             "SELECT c.oid::pg_catalog.int8, c.oid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_class c "

@@ -37,12 +37,12 @@ def is_stream(table: object) -> bool:
 
 
 def open_pandas(opening: Opening) -> MemorySource:
-    """Copy a pandas frame; its index is no column."""
+    """Copy a pandas frame; its index does not become a column."""
     return MemorySource.from_pandas(opening.table)
 
 
 def open_polars(opening: Opening) -> MemorySource:
-    """Keep the rows of a frame; a lazy one is computed once."""
+    """Keep the rows of a frame; a lazy frame is computed once."""
     frame = opening.table
     return opening.keep(_collect(frame) if hasattr(frame, "collect") else frame)
 
@@ -60,7 +60,7 @@ def open_stream(opening: Opening) -> MemorySource:
 def _collect(lazy: Any) -> Any:
     try:
         return lazy.collect()
-    except Exception as error:  # its errors have no common class but this, and may repeat values
+    except Exception as error:  # its errors have no narrower common class, and messages may repeat values
         raise SourceError(f"polars cannot compute the lazy frame ({type(error).__name__}); collect it first.") from None
 
 

@@ -1,4 +1,4 @@
-"""Defines what a reader is: how tables of one kind are recognised, what they may be, and how one is opened."""
+"""Defines readers: how to recognise tables of one kind, which sources they allow, and how to open them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class Opening:
     """A table to open, and everything a reader may need for it."""
 
     table: AnyTable = field(repr=False)
-    """The table as it was given: a name or an object."""
+    """The table as the caller gave it: a name or an object."""
     spool: Path
     """A private place for a table that can be read only once: a file, or a folder of that name."""
     read_options: ReadOptions = DEFAULT_READ_OPTIONS
     row_progress: RowProgress = ignore_rows
     """Called with the number of rows read so far."""
     files: tuple[File, ...] = ()
-    """The files that the name means, in order; empty for addresses and objects."""
+    """The files that the name stands for, in order; empty for addresses and objects."""
     part: str | None = None
-    """The part that was named, such as a sheet."""
+    """The requested part of a file, such as a sheet."""
 
     @property
     def file(self) -> File:
-        """The first file, which is the only one unless the reader takes several."""
+        """The first file; also the only one, unless the reader accepts several."""
         return self.files[0]
 
     def keep(self, stream: ArrowStream) -> MemorySource:
@@ -49,31 +49,31 @@ class TableReader:
     """Reads one kind of table, recognised by the ending of a file, by an address, or by its type in Python."""
 
     name: str
-    """For people: `CSV`, `PostgreSQL`."""
+    """The name in messages: `CSV`, `PostgreSQL`."""
     example: str
-    """How people name such a table, in help and in the documentation."""
+    """An example of a table name, for help and documentation."""
     open: Callable[[Opening], Source]
     endings: tuple[str, ...] = ()
     """Endings of file names, the usual one first."""
     address_pattern: re.Pattern[str] | None = None
-    """The beginning of a name that is no file."""
+    """The beginning of names that are not files."""
     is_own: Callable[[AnyTable], bool] | None = None
-    """Recognises an object."""
+    """Whether an object belongs to this reader."""
     takes_several: bool = False
     """Whether a table may be several files: a glob or a folder."""
     explicit_endings: tuple[str, ...] = ()
-    """Endings that are read when a file is named, and left alone in a folder."""
+    """Endings that are read when a file is named, and ignored in a folder."""
     part_kind: str = ""
-    """What a table inside a file is called (`sheet`); empty if a file is one table."""
+    """The name for a table inside a file (`sheet`); empty if a file is one table."""
     reads_stores: bool = False
     """Whether files are read from object stores."""
     reads_compressed: bool = False
     """Whether files are read compressed."""
     beginnings: tuple[bytes, ...] = ()
-    """First bytes of a table on standard input; without any, it cannot come from there."""
+    """First bytes of a table on standard input; if empty, the table cannot come from there."""
     marks_missing: bool = False
-    """Whether the reader itself applies `ReadOptions.missing`, before it decides about types."""
+    """Whether the reader itself applies `ReadOptions.missing`, before it infers types."""
     extra: str = ""
-    """The extra of the package that installs what the reader needs."""
+    """The extra of the package that installs the reader's libraries."""
     hide_secrets: Callable[[str], str] = str
     """Writes an address without its password."""

@@ -42,11 +42,11 @@ READERS: dict[str, TableReader] = {
         python_frames.ARROW_STREAM,  # last, because pandas and polars give streams too
     )
 }
-"""Every reader by its name. Objects and addresses are offered to the readers in this order."""
+"""Every reader by its name. Objects and addresses are matched in this order."""
 
 
 def find_reader_of_file(file: File) -> TableReader | None:
-    """Finds who reads a file, by its name alone; None if nobody does."""
+    """Finds the reader of a file by its name alone; None if there is none."""
     is_packed = file.suffix.lower() in COMPRESSIONS
     kind = find_ending(file)
     file_reader = next((reader for reader in READERS.values() if kind in reader.endings), None)
@@ -54,7 +54,7 @@ def find_reader_of_file(file: File) -> TableReader | None:
 
 
 def find_reader_of_address(name: str) -> TableReader | None:
-    """Finds who reads a table that is no file, by the form of its address alone."""
+    """Finds the reader of an address that is not a file, by its form alone."""
     readers = (reader for reader in READERS.values() if reader.address_pattern is not None)
     return next(
         (reader for reader in readers if reader.address_pattern is not None and reader.address_pattern.match(name)),
@@ -63,24 +63,24 @@ def find_reader_of_address(name: str) -> TableReader | None:
 
 
 def find_reader_of_object(table: AnyTable) -> TableReader:
-    """Finds who reads an object."""
+    """Finds the reader of an object."""
     for reader in READERS.values():
         if reader.is_own is not None and reader.is_own(table):
             return reader
     raise SourceError(
-        f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas or Spark frame, or an object "
-        "with an Arrow stream (pyarrow, polars, DuckDB)."
+        f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas or Spark frame, or an "
+        "object with an Arrow stream (pyarrow, polars, DuckDB)."
     )
 
 
 def find_reader_of_beginning(content: bytes) -> TableReader:
-    """Finds who reads what comes by standard input, by its first bytes; the longest beginning counts."""
+    """Finds the reader of standard input by its first bytes; the longest match counts."""
     matches = [(mark, reader) for reader in READERS.values() for mark in reader.beginnings if content.startswith(mark)]
     return max(matches, key=lambda match: len(match[0]))[1]
 
 
 def hide_secrets(name: str) -> str:
-    """Writes the name of a table without the password that an address may have."""
+    """Writes the name of a table without the password that its address may contain."""
     reader = find_reader_of_address(name)
     return name if reader is None else reader.hide_secrets(name)
 
@@ -94,7 +94,7 @@ def join_words(items: Sequence[str]) -> str:
 
 
 def describe_several() -> str:
-    """Names the kinds of files of which a table may be several."""
+    """Names the kinds of tables that may consist of several files."""
     return join_words([reader.name for reader in READERS.values() if reader.takes_several])
 
 
@@ -104,7 +104,7 @@ def describe_endings() -> str:
 
 
 def describe_tables() -> str:
-    """Says in one sentence, without its stop, what may be named as a table on the command line."""
+    """Describes in one sentence, without its full stop, which tables the command line accepts."""
     readers = READERS.values()
     single_kinds = [
         reader.name for reader in readers if reader.endings and not (reader.takes_several or reader.part_kind)

@@ -1,7 +1,7 @@
-"""Tables that can be read more than once: the protocol, a table in memory, and texts that stand for missing values.
+"""Tables that can be read more than once: the protocol, a table in memory, and strings that mark missing values.
 
-A source can be read twice, in the same order, in batches of any size. Columns arrive in a few plain types (see
-`sfumato._core.cell_values.simplify_type`), strings preferably as dictionaries.
+A source can be read twice, in the same order, in batches of any size. Columns have a few plain types (see
+`sfumato._core.cell_values.simplify_type`), and strings are preferably dictionaries.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from sfumato.errors import SchemaError, SourceError
 SPOOL_ROWS = 65_536
 
 RowProgress = Callable[[int], None]
-"""Called with how many rows were read so far, while a table is read that can be read only once."""
+"""Called with the number of rows read so far, while a table is read that can be read only once."""
 
 
 def ignore_rows(rows: int) -> None:
-    """Tell nobody."""
+    """Ignore the number of rows."""
 
 
 class ArrowStream(Protocol):
-    """Whatever gives its rows as an Arrow stream."""
+    """Any object that yields its rows as an Arrow stream."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
@@ -48,7 +48,7 @@ class Source(Protocol):
 
     @property
     def rows(self) -> int | None:
-        """The number of rows, where it is known without reading them."""
+        """The number of rows, if known without reading them."""
         ...
 
     def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -56,16 +56,16 @@ class Source(Protocol):
         ...
 
     def iter_pieces(self, rows: int) -> Iterator[Self]:
-        """The same rows as smaller tables, one after the other: of about so many rows, where they can be cut so."""
+        """The same rows as smaller tables of about `rows` rows each, if they can be cut."""
         ...
 
     def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
-        """A digest of the rows that are published; two equal digests mean the same table.
+        """A digest of the published rows; equal digests mean the same table.
 
-        Of a file with several tables in it, the digest is that of one table. `each` may read several files at once.
+        For a file with several tables, the digest covers one table. `map_files` may read several files at once.
 
-        Where only a change need be noticed, and not the same table be known elsewhere, a store may say that it is still
-        the same, and nothing is read.
+        If `is_content` is false, only changes need to be detected. A store may then confirm that its files are the
+        same, and nothing is read.
         """
         ...
 
@@ -76,18 +76,18 @@ class MemorySource:
 
     table: pa.Table
     digest: str | None = None
-    """That of the files it was read from, where it was read from some: they need not be the same to Arrow for ever."""
+    """The digest of the original files, if any: Arrow may read them differently in later versions."""
 
     @classmethod
     def from_pandas(cls, frame: Any) -> MemorySource:
-        """Copy a pandas frame; its index is no column."""
+        """Copy a pandas frame; its index does not become a column."""
         names = [str(name) for name in frame.columns]
         if repeated := next((name for name in names if names.count(name) > 1), None):
             raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
         try:
             table = pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            # Arrow names the column in its last argument; the offending value in the first must not be repeated.
+            # Arrow names the column in its last argument; the first repeats the value, which must stay secret.
             column_reasons = [str(part) for part in error.args if "column" in str(part)]
             reason = column_reasons[0].splitlines()[0] if column_reasons else type(error).__name__
             raise SourceError(
@@ -97,20 +97,20 @@ class MemorySource:
 
     @classmethod
     def from_stream(cls, stream: ArrowStream, spool: Path, row_progress: RowProgress = ignore_rows) -> MemorySource:
-        """Keep a stream that can be read only once, and say in our words what is wrong with it."""
+        """Keep a stream that can be read only once; errors do not repeat its values."""
         try:
             return cls.spool_stream(stream, spool, row_progress)
         except (pa.ArrowException, OSError) as error:
-            if getattr(error, "errno", None) is not None:  # of the disk, and not of the stream
+            if getattr(error, "errno", None) is not None:  # an error of the disk, not of the stream
                 raise
             raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from None
 
     @classmethod
     def spool_stream(cls, stream: ArrowStream, spool: Path, row_progress: RowProgress = ignore_rows) -> MemorySource:
-        """Write a stream that can be read only once to a private file, and map that; somebody is told of the rows.
+        """Write a stream that can be read only once to a private file, and map the file; reports the number of rows.
 
-        The file has no name any more before the first value is in it, so that the system removes it with its last user,
-        even one that is killed.
+        The file is unlinked before the first value is written. The system therefore removes it with its last user, even
+        if that process is killed.
         """
         descriptor = os.open(spool, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         spool.unlink()
@@ -126,13 +126,13 @@ class MemorySource:
         return cls(pa.ipc.open_stream(pa.py_buffer(mapped)).read_all())
 
     def attach_digest(self, files: Sequence[File], before: str) -> MemorySource:
-        """The same with the digest of the files that it was read from; refused if they changed meanwhile."""
+        """The same table with the digest of the original files; refused if they changed meanwhile."""
         if compute_files_digest(files) != before:
-            raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
+            raise SourceError("the table changed while it was read; publish it again when no program writes to it.")
         return replace(self, digest=before)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """A piece travels by itself: of a slice, pickle would send all that it is a slice of."""
+        """Pickle only the rows of this piece; for a slice, Arrow's pickle would contain the whole table."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.table.schema) as writer:
             writer.write_table(self.table.unify_dictionaries())
@@ -170,7 +170,7 @@ class MemorySource:
 
 
 def _zero_missing_values(table: pa.Table) -> pa.Table:
-    """The same values, with zeros where they are missing: what other libraries leave there differs from run to run."""
+    """The same values, with zeros under missing values: what other libraries leave there differs from run to run."""
     rows = pa.array(range(table.num_rows), pa.int64())
     for place, column in enumerate(table.columns):
         if column.null_count and pa.types.is_primitive(column.type):
@@ -195,7 +195,7 @@ class _HashSink:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing waits to be written."""
+        """Do nothing: no data is buffered."""
 
     def close(self) -> None:
         self.closed = True
@@ -203,7 +203,7 @@ class _HashSink:
 
 @dataclass(frozen=True)
 class MarkedSource:
-    """A table in which some texts stand for a missing value, in every column of texts."""
+    """A table in which some strings mark a missing value, in every column of strings."""
 
     source: Source
     missing: tuple[str, ...]
@@ -215,7 +215,7 @@ class MarkedSource:
 
     @property
     def rows(self) -> int | None:
-        """The number of rows, where it is known without reading them."""
+        """The number of rows, if known without reading them."""
         return self.source.rows
 
     def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -224,12 +224,12 @@ class MarkedSource:
             yield pa.RecordBatch.from_arrays(list(map(self._replace_markers, batch.columns)), names=batch.schema.names)
 
     def iter_pieces(self, rows: int) -> Iterator[MarkedSource]:
-        """The pieces of the table, in which the same texts stand for a missing value."""
+        """The pieces of the table, with the same markers."""
         for piece in self.source.iter_pieces(rows):
             yield MarkedSource(piece, self.missing)
 
     def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
-        """The digest of the table itself."""
+        """The digest of the underlying table."""
         return self.source.compute_fingerprint(map_files, is_content=is_content)
 
     def _replace_markers(self, column: pa.Array) -> pa.Array:
@@ -242,7 +242,7 @@ class MarkedSource:
 
 
 def replace_views(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch without texts that are views, as those of polars: Arrow could take no rows of them."""
+    """A batch without string views, as polars writes them: Arrow cannot select rows of these."""
     kinds = [_replace_view_type(kind) for kind in batch.schema.types]
     return batch.cast(pa.schema(list(zip(batch.schema.names, kinds, strict=True))))
 

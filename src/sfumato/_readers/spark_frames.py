@@ -1,7 +1,7 @@
-"""Tables that only Spark can read: each partition is written to a private file first, and then it is files.
+"""Reads tables that only Spark can read: writes each partition to a private file first.
 
-A frame is computed anew whenever it is asked for, perhaps in another order or from other rows; files stay as they are.
-They are as secret as the table, and lie where the release is made, so that they go with what else is in the making.
+Spark computes a frame anew whenever it is read, perhaps in another order or from other rows; files do not change. The
+files are as secret as the table. They lie in the staging folder of the release, and are removed with it.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from sfumato.errors import EngineError, MissingExtraError, SchemaError, SourceEr
 
 GROUP_ROWS = 1 << 18
 SPARK_NAME = re.compile(re.escape(SPARK_PREFIX))
-"""The beginning of the name of a table that Spark knows."""
+"""The beginning of the name of a table in Spark's catalog."""
 
 
 def is_frame(table: object) -> bool:
-    """Whether an object is one of Spark's."""
+    """Whether an object is a Spark frame."""
     return type(table).__module__.split(".")[0] == "pyspark"
 
 
 def open_spark(opening: Opening) -> ParquetSource:
-    """Write a frame, or a table that Spark knows by name, to private files."""
+    """Write a frame, or a table of Spark's catalog, to private files."""
     return ParquetSource.open(spool_frame(opening.table, opening.spool))
 
 
 def get_session(master: str | None = None) -> Any:
-    """The session that is there, or a new one: of this address, or as the environment says."""
+    """The existing session, or a new one at this address or as the environment configures it."""
     try:
         spark = import_module("pyspark.sql").SparkSession
     except ImportError as error:
@@ -59,36 +59,39 @@ def get_session(master: str | None = None) -> Any:
         return (master is None and spark.getActiveSession()) or _create_session(spark.builder, master)
     except ImportError as error:
         raise explain_missing_package(error) from error
-    except Exception as error:  # as many kinds as there are versions of Spark
+    except Exception as error:  # the error class depends on the version of Spark
         raise EngineError(
-            f"there is no session of Spark ({type(error).__name__}); say where it is (`master='sc://host:15002'`, or "
-            "the environment's SPARK_REMOTE), or run it here with Java (`master='local[2]'`)."
+            f"there is no Spark session ({type(error).__name__}); name its address (`master='sc://host:15002'`, or "
+            "SPARK_REMOTE in the environment), or run Spark locally with Java (`master='local[2]'`)."
         ) from error
 
 
 def _create_session(builder: Any, master: str | None) -> Any:
     if (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://"):
         return (builder if master is None else builder.remote(master)).getOrCreate()
-    builder = builder.config("spark.ui.showConsoleProgress", "false")  # over which ours would be written
+    builder = builder.config("spark.ui.showConsoleProgress", "false")  # it would overwrite our progress bar
     if (master or "local").startswith("local"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers here are to find what this program found
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # local workers use the Python of this program
         builder = builder.config("spark.ui.enabled", "false")
     return (builder if master is None else builder.master(master)).getOrCreate()
 
 
 def _find_frame(table: str) -> Any:
-    """The frame of a table that Spark knows."""
+    """The frame of a table in Spark's catalog."""
     name, spark = table.removeprefix(SPARK_PREFIX), get_session()
     try:
         frame = spark.table(name)
-        frame.columns  # noqa: B018 - it is not looked for before
+        frame.columns  # noqa: B018 - Spark does not look for the table before this
         return frame
     except Exception as error:
-        raise SourceError(f"Spark has no table {name!r} that can be read ({type(error).__name__}).") from error
+        raise SourceError(
+            f"Spark cannot read a table {name!r} ({type(error).__name__}); check its name with "
+            "spark.catalog.tableExists."
+        ) from error
 
 
 def spool_frame(table: Any, folder: Path) -> list[Path]:
-    """Write a frame to files in a new folder; their order depends on what is in them, and not on who was first."""
+    """Write a frame to files in a new folder; the order of the files depends on their content only."""
     frame = _find_frame(table) if is_spark_name(table) else table
     if not hasattr(frame, "mapInArrow"):
         raise SourceError(
@@ -99,46 +102,50 @@ def spool_frame(table: Any, folder: Path) -> list[Path]:
         raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
     folder.mkdir(mode=0o700)
     with translate_spark_errors():
-        # Spark looks columns up by name to hand them over, and takes a dot for a path and capitals for small letters.
+        # Spark looks columns up by name, takes a dot for a path, and ignores case.
         numbered = frame.toDF(*(f"column_{number}" for number in range(len(names))))
     rows = collect_rows(run_on_workers(numbered, partial(_spool_partition, str(folder.absolute()), tuple(names))))
-    # Only what was told of counts: an attempt that failed may have left a file, and one that was made twice two.
+    # Only the reported files count: a failed attempt may leave a file, and a repeated attempt may leave two.
     files = sorted(row.data.decode() for row in rows)
     if not files:
-        raise SourceError("the table has no rows.")
+        raise SourceError("the table is empty: there is nothing to publish.")
     if len(set(files)) < len(files):
-        raise EngineError("Spark delivered a partition of the frame twice; publish it again, or from files.")
+        raise EngineError(
+            "Spark delivered a partition of the frame twice; publish the table again, or publish it from files."
+        )
     return [folder.absolute() / name for _, name in (line.split() for line in files)]
 
 
 def _list_columns(frame: Any) -> list[str]:
-    """The columns of a frame. Through Spark Connect, what is wrong with it is not found before they are asked for."""
+    """The columns of a frame. Spark Connect finds errors in a frame only when its columns are requested."""
     try:
         return list(frame.columns)
     except Exception as error:
         raise SourceError(
-            f"Spark cannot make this frame ({type(error).__name__}); look at it there first, such as by its show()."
+            f"Spark cannot compute this frame ({type(error).__name__}); check it in Spark first, for example with "
+            "show()."
         ) from error
 
 
 def _spool_partition(folder: str, names: Sequence[str], batches: Batches) -> Iterator[WorkerRow]:
-    """Write what comes to a file, on a worker; returns its digest and its name."""
+    """Write the batches of a worker to a file; returns its digest and its name."""
     path = Path(folder) / f"{uuid4().hex}.parquet"
     try:
         if _write(path, names, batches):
             yield WorkerRow(0, 0, 0, False, f"{compute_file_digest(path)} {path.name}".encode())
     except OSError as error:
         yield WorkerRow(0, 0, 0, True, pack_error(error))
-    except Exception as error:  # of the frame, which is computed while it is read: the words may hold its values
+    except Exception as error:  # the frame is computed while it is read, and the message may hold its values
         source_error = SourceError(
-            f"Spark cannot compute this frame, or a column has a type that is not read ({type(error).__name__}); look "
-            "at it there first, such as by its show(), and convert such columns to text."
+            "Spark cannot compute this frame, or a column has a type that is not supported "
+            f"({type(error).__name__}); check the frame in Spark first, for example with show(), and convert such "
+            "columns to text."
         )
         yield WorkerRow(0, 0, 0, True, pack_error(source_error))
 
 
 def _write(path: Path, names: Sequence[str], batches: Batches) -> bool:
-    """Write the batches under the names of the frame; returns whether there was anything to write."""
+    """Write the batches with the frame's column names; returns whether there was anything to write."""
     writer, pending_batches, rows = None, [], 0
     try:
         for batch in batches:

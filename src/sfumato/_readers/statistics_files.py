@@ -1,12 +1,12 @@
 """Reads files of SPSS (.sav, .zsav), Stata (.dta) and SAS (.sas7bdat, and .xpt for transport).
 
-- Value labels become the values. A code without a label stays, as text; codes that share a label are written with it.
-- Codes that are declared as missing are missing: missing ranges in SPSS, .a to .z in Stata, .A to .Z in SAS. Blank
-  texts are missing too.
-- A column of numbers without decimals is one of whole numbers; dates are dates, and times of day are texts.
+- Value labels replace codes. A code without a label becomes text. Codes with the same label are written after it.
+- Codes declared as missing are missing values: missing ranges in SPSS, .a to .z in Stata, .A to .Z in SAS. Blank
+  strings are missing too.
+- Numeric columns without decimals hold whole numbers. Dates stay dates, and times of day become text.
 - Columns have their short names; labels of variables are not read.
 
-The files are read in another process (`statistics_worker`), because a damaged file can end the process that reads it.
+The files are read in another process (`statistics_worker`), because a damaged file can crash the process that reads it.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ from sfumato.errors import MissingExtraError, SchemaError, SourceError
 EXTRA = "statistics"
 DAY = 86_400
 LARGEST_WHOLE = 1 << 53
-"""Numbers are doubles, which are whole up to here."""
+"""Numbers are doubles, which hold every whole number up to this limit."""
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """The years 1 to 9999, in days since 1970."""
 BATCH_ROWS = 1 << 16
 BATCH_CELLS = 1 << 22
-"""How many values are held in memory at once."""
+"""The number of values held in memory at once."""
 Code = str | float
-"""What stands in a cell of a file, and may have a label."""
+"""A value in a cell of a file, which may have a label."""
 NUMBERED = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 WORKER_CODE = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {worker.__name__} import main; main()"
 
 
 @dataclass(frozen=True)
 class StatisticsPackage:
-    """A statistics package: how it counts time, and which formats of columns mean dates."""
+    """A statistics package: its time units, and the column formats that mean dates."""
 
     name: str
     origin: int
-    """Its first day, in days since 1970."""
+    """The package's day 0, in days since 1970."""
     date_formats: re.Pattern[str]
     moment_formats: re.Pattern[str]
     clock_formats: re.Pattern[str] | None = None
     units_per_day: int = 1
-    """What a day counts for in a date."""
+    """The length of a day in date columns."""
     units_per_second: float = 1.0
-    """What a second counts for in a moment."""
+    """The length of a second in time columns."""
 
 
 SPSS = StatisticsPackage(
@@ -108,7 +108,7 @@ def open_sas_transport(opening: Opening) -> MemorySource:
 
 
 def _open(opening: Opening, package: StatisticsPackage, function: str) -> MemorySource:
-    """Keep the rows as the worker gives them, look at every column once, and keep the rows as they are published."""
+    """Read the worker's rows twice: once to infer the type of each column, once to convert them."""
     before = compute_files_digest(opening.files)
     with _read_rows(opening.file, package, function, opening.read_options) as rows:
         raw = MemorySource.spool_stream(
@@ -132,7 +132,7 @@ def _open(opening: Opening, package: StatisticsPackage, function: str) -> Memory
 def _read_rows(
     file: File, package: StatisticsPackage, function: str, read: ReadOptions
 ) -> Iterator[pa.RecordBatchReader]:
-    """The rows of a file as the worker gives them; a worker that fails, or dies, is told of in one sentence."""
+    """The rows of a file from the worker; if the worker fails or crashes, one sentence explains it."""
     content = file.content if isinstance(file, BufferFile) else None
     location: Json = {"address": [file.scheme, file.key]} if isinstance(file, Address) else {}
     if content is None and not location:
@@ -159,7 +159,7 @@ def _read_rows(
     except (pa.ArrowException, BrokenPipeError) as error:
         failure = error
     except OSError as error:
-        if error.errno is not None:  # of the disk, and not of the stream
+        if error.errno is not None:  # an error of the disk, not of the stream
             raise
         failure = error
     finally:
@@ -175,19 +175,21 @@ def _read_rows(
 def _make_failure_error(file: File, package: StatisticsPackage, code: int) -> SourceError | MissingExtraError:
     if code == worker.NOT_INSTALLED:
         return MissingExtraError(
-            f"a file of {package.name} needs a further library; install it with: pip install 'sfumato[{EXTRA}]'."
+            f"a file of {package.name} needs another library; install it with: pip install 'sfumato[{EXTRA}]'."
         )
     if code == worker.OTHER_ENCODING:
         return SourceError(
-            f"the texts of {file.name!r} are in another encoding than the file says; name it, such as "
-            "`encoding='cp1252'`."
+            f"the strings of {file.name!r} are not in the encoding that the file declares; name the right one, "
+            "such as `encoding='cp1252'`."
         )
     if code == worker.NOT_READABLE:
-        return SourceError(f"{file.name!r} cannot be read; check that it is there, and that you may read it.")
+        return SourceError(
+            f"{file.name!r} cannot be read; check that it exists, and that you have permission to read it."
+        )
     if code == worker.SEVERAL:
-        return SourceError(f"{file.name!r} holds several data sets; write each into a file of its own.")
+        return SourceError(f"{file.name!r} holds several data sets; write each into a separate file.")
     return SourceError(
-        f"{file.name!r} cannot be read as a file of {package.name}; check that it is whole, and has no password."
+        f"{file.name!r} cannot be read as a file of {package.name}; check that it is complete, and has no password."
     )
 
 
@@ -196,7 +198,7 @@ def _make_failure_error(file: File, package: StatisticsPackage, code: int) -> So
 
 @dataclass(frozen=True)
 class _TypedColumn:
-    """A column as it is published."""
+    """A column in its published type."""
 
     name: str
     type: pa.DataType
@@ -213,7 +215,7 @@ def _make_columns(table: pa.Table, package: StatisticsPackage, read: ReadOptions
     typed_columns = []
     for name, column_format in zip(names, metadata["formats"], strict=True):
         values = table.column(name)
-        # A code that is a letter, in a column of numbers, stands for a missing value.
+        # A code that is a letter marks a missing value in a column of numbers.
         is_code = (int, float) if pa.types.is_floating(values.type) else str
         labels = {code: label for code, label in metadata["labels"].get(name, ()) if isinstance(code, is_code)}
         labels = _select_value_labels(labels, metadata["missing"].get(name, ()))
@@ -223,7 +225,7 @@ def _make_columns(table: pa.Table, package: StatisticsPackage, read: ReadOptions
     return typed_columns
 
 
-def _make_column(  # noqa: PLR0913 - a column, and what the file says of it
+def _make_column(  # noqa: PLR0913 - a column, and its metadata in the file
     name: str,
     values: pa.ChunkedArray,
     package: StatisticsPackage,
@@ -248,7 +250,7 @@ def _make_column(  # noqa: PLR0913 - a column, and what the file says of it
 
 
 def _make_date_column(name: str, values: pa.ChunkedArray, package: StatisticsPackage, *, is_day: bool) -> _TypedColumn:
-    """A column of days, or of moments."""
+    """A column of days, or of times."""
 
     def to_days(column: pa.Array) -> pa.Array:
         return pc.add(pc.floor(pc.divide(column, float(package.units_per_day))), float(package.origin))
@@ -276,7 +278,7 @@ def _is_whole(values: pa.ChunkedArray) -> bool:
 
 
 def _convert_each_value(write: Callable[[Any], str | None]) -> Callable[[pa.Array], pa.Array]:
-    """Makes a text of every value, each different one once."""
+    """Converts each distinct value to text once."""
 
     def convert(column: pa.Array) -> pa.Array:
         codes = column.dictionary_encode()
@@ -287,20 +289,20 @@ def _convert_each_value(write: Callable[[Any], str | None]) -> Callable[[pa.Arra
 
 
 def _strip_blanks(column: pa.Array) -> pa.Array:
-    """Texts without the blanks that fill them up; a blank one is missing."""
+    """Strings without trailing blanks; blank strings are missing."""
     texts = pc.utf8_rtrim(column, " ")
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
 def _format_value(value: Code) -> str | None:
-    """A value as text: a code without decimals where it has none."""
+    """A value as text; whole-number codes have no decimals."""
     if isinstance(value, str):
         return value.rstrip(" ") or None
     return str(int(value)) if float(value).is_integer() and abs(value) <= LARGEST_WHOLE else repr(value)
 
 
 def _format_clock(seconds: float) -> str:
-    """A time of day, or a length of time."""
+    """A time of day, or a duration."""
     whole = int(abs(seconds))
     minutes, second = divmod(whole, 60)
     written = f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
@@ -312,7 +314,7 @@ def _format_clock(seconds: float) -> str:
 
 
 def _select_value_labels(labels: Mapping[Code, object], missing: Sequence[object]) -> dict[Code, str]:
-    """The labels of codes that are values, without blank ones and without those of codes declared as missing."""
+    """The labels of codes that are values; blank labels and labels of codes declared as missing are removed."""
     return {
         code: text
         for code, label in labels.items()
@@ -328,15 +330,15 @@ def _is_declared_missing(code: Any, missing: Sequence[Any]) -> bool:
         try:
             if low <= code <= high:
                 return True
-        except TypeError:  # a text and a number
+        except TypeError:  # a string compared with a number
             continue
     return False
 
 
 def _make_label_writer(values: pa.ChunkedArray, labels: Mapping[Code, str]) -> Callable[[Code], str | None]:
-    """Writes the label of a code. What two codes would share is written with the code behind it.
+    """Returns a function that writes the label of a code, followed by the code if two codes share a label.
 
-    Codes share a label if two have the same one, or if a code without a label reads like the label of another.
+    Codes also share a label if a code without a label reads like the label of another.
     """
     is_number = pa.types.is_floating(values.type)
     labels_by_code = {_format_value(code): text for code, text in labels.items()}

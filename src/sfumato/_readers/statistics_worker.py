@@ -1,8 +1,8 @@
-"""Reads a file of SPSS, Stata or SAS in a process of its own, and writes its rows to standard output as Arrow.
+"""Reads a file of SPSS, Stata or SAS in a separate process, and writes its rows to standard output as Arrow.
 
-The library that reads these files is written in C, and a damaged file can end the process that it runs in. So it runs
-here, and only rows leave: numbers as doubles, texts as texts, missing values as such. Names, formats and labels are in
-the metadata of the stream. How a run ended is told by its exit code.
+The library that reads these files is written in C, and a damaged file can crash its process. It therefore runs in this
+process, which passes on only rows: numbers as doubles, strings, and missing values. Names, formats and labels are in
+the metadata of the stream. The exit code tells how a run ended.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sfumato._core.json_types import Json, JsonView
 from sfumato._core.object_store import Address, File, open_for_arrow
 
 DAMAGED, OTHER_ENCODING, NOT_INSTALLED, NOT_READABLE, SEVERAL = 3, 4, 5, 6, 7
-"""How a run ends that fails."""
+"""The exit codes of failed runs."""
 METADATA_KEY = b"sfumato.statistics"
 TRANSPORT, STATA = "read_xport", "read_dta"
 STATA_START, STATA_END = b"<stata_dta>", b"</stata_dta>"
 MEMBER = b"HEADER RECORD*******MEMB"
-"""What each data set of a SAS transport file begins with."""
+"""The header that begins each data set of a SAS transport file."""
 RECORD_BYTES = 80
 PIECE_RECORDS = 1 << 14
 
@@ -37,7 +37,7 @@ class SeveralTablesError(Exception):
 EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (SeveralTablesError, SEVERAL),
     (UnicodeError, OTHER_ENCODING),
-    (BrokenPipeError, DAMAGED),  # nobody reads any more
+    (BrokenPipeError, DAMAGED),  # the reading process has stopped
     (OSError, NOT_READABLE),
 )
 
@@ -45,19 +45,19 @@ EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
 def run(request: JsonView, content: bytes | None = None) -> int:
     """Read the file of a request, or its content, and return the exit code."""
     try:
-        import pyreadstat  # noqa: PLC0415 - an extra, which only this process loads
+        import pyreadstat  # noqa: PLC0415 - an optional library, which only this process loads
     except ImportError:
         return NOT_INSTALLED
     try:
         _write(_Table(pyreadstat, request, content))
-    except Exception as error:  # of the library, whose words may repeat what is in the file
+    except Exception as error:  # the message of the library may repeat the file's content
         codes = (code for kind, code in EXIT_CODES if isinstance(error, kind))
         return next(codes, OTHER_ENCODING if "encoding" in str(error) else DAMAGED)
     return 0
 
 
 class _Table:
-    """The file as the library reads it."""
+    """A file as the library reads it."""
 
     def __init__(self, library: Any, request: JsonView, content: bytes | None) -> None:
         self.read_function = getattr(library, request["function"])
@@ -65,12 +65,12 @@ class _Table:
         self.batch_cells: int = request["cells"]
         self.content = content
         self.file: File = Address(*request["address"]) if "address" in request else Path(request.get("path", ""))
-        with self._open() as file:  # an error of the file system tells more than one of the library
+        with self._open() as file:  # errors of the file system are more precise than the library's
             if request["function"] == TRANSPORT:
                 _check_members(file)
             if request["function"] == STATA:
                 _check_end(file)
-        # Codes that are declared as missing are found by asking for them; SAS transport files declare none.
+        # The library returns codes declared as missing only on request; SAS transport files declare none.
         extra_options = {} if request["function"] == TRANSPORT else {"user_missing": True}
         self.metadata = self._read(metadataonly=True, **extra_options)[1]
 
@@ -118,7 +118,7 @@ class _Table:
 
 
 def _check_end(file: BinaryIO) -> None:
-    """Refuse a file of Stata without its end: labels come last, and the library would read it without them."""
+    """Refuse a truncated Stata file: labels come last, and the library would read the file without them."""
     if file.read(len(STATA_START)) == STATA_START:
         file.seek(-len(STATA_END), io.SEEK_END)
         if file.read() != STATA_END:
@@ -126,9 +126,9 @@ def _check_end(file: BinaryIO) -> None:
 
 
 def _check_members(file: BinaryIO) -> None:
-    """Refuse a transport file of several data sets, of which the library reads the first alone; and one cut off.
+    """Refuse a transport file with several data sets, of which the library reads only the first, and a truncated one.
 
-    Such a file does not say how many rows it has, but it consists of records of one length.
+    Such a file does not tell its number of rows, but it consists of records of one length.
     """
     members = 0
     while piece := file.read(RECORD_BYTES * PIECE_RECORDS):
@@ -155,9 +155,9 @@ def main() -> None:
 
 
 def _disable_core_dumps() -> None:
-    """Let a process that is ended by a damaged file leave no copy of its memory, which holds values of the table."""
+    """Disable core dumps: after a crash they would contain values of the table."""
     try:
-        import resource  # noqa: PLC0415 - not on every system
+        import resource  # noqa: PLC0415 - not available on every system
     except ImportError:
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,4 +1,4 @@
-"""Files with several tables in them: `book.xlsx::Sheet` and `hospital.duckdb::patients`."""
+"""Names tables inside files: `book.xlsx::Sheet` and `hospital.duckdb::patients`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MOST_NAMED = 10
 
 
 def split_table_name(name: str) -> tuple[str, str | None]:
-    """The name of a file, and of the table in it if one is named; a file may have the mark in its own name."""
+    """Splits a name into file and table, if a table is named; a file's own name may contain the separator."""
     file, mark, part = name.rpartition(SEPARATOR)
     return (file, part) if mark and not Path(name).exists() else (name, None)
 
 
 def choose_table(file: str, part: str | None, table_names: Sequence[str], what: str) -> str:
-    """The table that is named; the only one, if none is."""
+    """The named table; if none is named, the only one."""
     if part in table_names:
         return str(part)
     if part is None and len(table_names) == 1:

@@ -1,7 +1,7 @@
-"""How texts spell numbers, dates and times, and what they are read as.
+"""Infers how strings spell numbers, dates and times, and converts them.
 
-A text is read only if all of its column are spelled alike and nothing is lost. `31.12.2024` has its day first wherever
-it is written; of `12/31/2024` and `12-31-2024` the day tells which it is, once it is beyond the twelfth.
+Strings are converted only if all strings of the column have the same spelling and nothing is lost. `31.12.2024` always
+has its day first. In `12/31/2024` and `12-31-2024`, a number above twelve shows which one is the day.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 OVERSIZED = pa.decimal256(76, 0)
-"""Whole numbers beyond 64 bits: harmless in a column that is not published, refused in one that is."""
+"""The type of whole numbers beyond 64 bits: allowed in dropped columns, refused in published ones."""
 TIME = pa.timestamp("us")
 MOMENT = pa.timestamp("us", "UTC")
 
@@ -28,17 +28,17 @@ OFFSET = r"(Z|[-+][0-9]{2}:?[0-9]{2})"
 
 @dataclass(frozen=True)
 class Spelling:
-    """A type, and how texts spell its values."""
+    """A type, and the spelling of its values."""
 
     kind: pa.DataType
     pattern: str
     replacements: tuple[tuple[str, str], ...] = ()
-    """Patterns, and what is put in their place: after them the text is one that Arrow reads."""
+    """Patterns and their replacements, which turn the strings into strings that Arrow reads."""
     day_order: str = ""
-    """For dates that could be meant otherwise: which of day and month comes first."""
+    """For ambiguous dates: the part that comes first, day or month."""
 
     def fits(self, texts: pa.Array) -> bool:
-        """Whether all texts are spelled so, and are values of the type."""
+        """Whether all strings have this spelling, and are values of the type."""
         return self._can_read(texts[:1]) and self._can_read(texts)
 
     def _can_read(self, texts: pa.Array) -> bool:
@@ -51,14 +51,14 @@ class Spelling:
         return True
 
     def read(self, texts: pa.Array) -> pa.Array:
-        """Texts as values; what is none raises an error of Arrow."""
+        """Converts strings to values; a string that is not a value raises an error of Arrow."""
         for pattern, replacement in self.replacements:
             texts = pc.replace_substring_regex(texts, pattern, replacement)
         return texts.cast(self.kind)
 
 
 def make_number_spelling(decimal: str = ".") -> Spelling:
-    """Numbers with a decimal mark; with a comma, a point is part of no number."""
+    """The spelling of numbers with a decimal mark; with a comma, points are not allowed."""
     mark = re.escape(decimal)
     steps = () if decimal == "." else ((mark, "."),)
     return Spelling(pa.float64(), NUMBER.replace(r"\.", mark), steps)
@@ -73,7 +73,7 @@ def _add_clock(day: str, steps: tuple[tuple[str, str], ...], order: str) -> tupl
 
 
 def _make_local_dates(marks: str, order: str) -> tuple[Spelling, Spelling]:
-    """Dates with the year last, days and months of one digit or two."""
+    """Spellings of dates with the year last, and days and months of one or two digits."""
     padding_steps = ((r"^([0-9])([./-])", r"0\1\2"), (r"^([0-9]{2}[./-])([0-9][./-])", r"\10\2"))
     iso_order = r"\3-\2-\1" if order == "day" else r"\3-\1-\2"
     day = "|".join(f"[0-9]{{1,2}}{re.escape(mark)}[0-9]{{1,2}}{re.escape(mark)}[0-9]{{4}}" for mark in marks)
@@ -89,7 +89,7 @@ DATES = (
     *_make_local_dates("/-", "day"),
     *_make_local_dates("/-", "month"),
 )
-"""All spellings of dates and times that a table may have."""
+"""All supported spellings of dates and times."""
 
 
 def list_number_spellings(decimal: str = ".") -> tuple[Spelling, ...]:
@@ -105,14 +105,14 @@ class SpellingGuess:
         self.spellings = list(spellings)
 
     def add(self, texts: pa.Array) -> None:
-        """Narrow the guess by further texts, of which none is missing."""
+        """Narrow the guess with further strings, none of them missing."""
         if len(texts):
             self.has_texts = True
             self.spellings = [spelling for spelling in self.spellings if spelling.fits(texts)]
 
     @property
     def spelling(self) -> Spelling | None:
-        """The narrowest spelling that all values had; none where it may be the day or the month that comes first."""
+        """The narrowest spelling that all values have; None if day and month could be swapped."""
         if not self.has_texts or not self.spellings:
             return None
         is_ambiguous = len({spelling.day_order for spelling in self.spellings}) > 1
@@ -120,6 +120,6 @@ class SpellingGuess:
 
 
 def has_decimal_commas(texts: pa.Array) -> bool:
-    """Whether texts read as numbers if a comma is taken for the decimal mark, and not all of them without it."""
+    """Whether strings read as numbers only with a decimal comma."""
     texts = texts.drop_null()
     return bool(len(texts)) and pc.any(pc.match_substring(texts, ",")).as_py() and make_number_spelling(",").fits(texts)

@@ -1,6 +1,6 @@
-"""What a record of a release shows: a value, a set of values or a bucket; how it is written, read and counted.
+"""Record encodings: the published form of a record (value, set or bucket), and how to write, read and count it.
 
-Nobody else knows which kinds there are: everybody asks a `RecordEncoding`. A new kind is one more file here.
+Other modules only use the interface `RecordEncoding`. A new encoding is one more file here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from sfumato._core.array_types import Codes, Counts, Floats, Indices, Mask, UInts
 from sfumato._core.cell_values import Value, build_domain_array, split_value
 from sfumato._core.markdown import format_as_code
-from sfumato._records.bit_sets import BitWords
+from sfumato._records.bit_masks import BitWords
 from sfumato._records.column_codes import CodedRows, Field, PublishedColumn, SensitiveColumns, TableColumn
 from sfumato._records.tally import Holdings, Key, Scan, Scanner, Tally, WeightTallies
 from sfumato._request.schema import COMPOUND_MARK
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 DATA_FILE = "data.parquet"
-"""The file of the records, unless a kind has names of its own."""
+"""The file of the records, unless an encoding has other names."""
 
 
 def list_record_files(data: str, files: int) -> tuple[str, ...]:
-    """The names of so many files of records: the one that a kind has, or the parts in a folder of that name."""
+    """The names of the record files: the single file of an encoding, or the parts in a folder of that name."""
     if files == 1:
         return (data,)
     return tuple(f"{data.removesuffix('.parquet')}/part-{number:05d}.parquet" for number in range(files))
 
 
 RecordReader = Callable[[pa.RecordBatch], Codes]
-"""From the columns that show something to what each record shows: a number, or a row of zeros and ones for a set."""
+"""Reads the published columns into codes: one number for each record, or a row of zeros and ones for a set."""
 
 
 @dataclass(frozen=True, slots=True)
 class PerturbedRecords:
-    """What is published of a batch: the codes of the values, or the bits of a set for each record; and their cells.
+    """The published part of a batch: the codes of the values, or the bits of each record's set; and the sub-tables.
 
-    Nothing of the values where only the cell of a record is published.
+    It holds no values if only the sub-table or bucket of a record is published.
     """
 
     values: Codes | None
@@ -52,7 +52,7 @@ class PerturbedRecords:
 
     @classmethod
     def from_blocks(cls, blocks: Sequence[PerturbedRecords]) -> PerturbedRecords:
-        """Neighbouring rows, one after the other."""
+        """Concatenates blocks of neighbouring rows."""
         if len(blocks) == 1:
             return blocks[0]
         values, cells = ([getattr(arrays, name) for arrays in blocks] for name in ("values", "cells"))
@@ -61,52 +61,52 @@ class PerturbedRecords:
 
 @dataclass(frozen=True, slots=True)
 class CellContents:
-    """What a plan says of cells whose contents are published: cell ids, places and counts, in the order of the ids."""
+    """The planned contents of published sub-tables: ids, domain indices and counts, in the order of the ids."""
 
     size: int
-    """How many lines there are."""
+    """The number of lines."""
     iter_batches: Callable[[int], Iterator[tuple[UInts, UInts, UInts]]]
-    """The lines in batches of about so many."""
+    """Yields the lines in batches of about this size."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideTable:
-    """A table beside the records, whose order tells nothing: it is written as it comes."""
+    """A table beside the records, written in its given order, which carries no information."""
 
     file: str
     columns: tuple[PublishedColumn, ...]
     size: int
     iter_batches: Callable[[int], Iterator[CodedRows]]
-    """Rewritten rows, in batches of about so many."""
+    """Yields rewritten rows in batches of about this size."""
 
 
 @dataclass(frozen=True)
 class Naming:
-    """What the columns of a release are called that show something, and the domain they speak of."""
+    """The names of the published columns, and their domain."""
 
     sensitive: tuple[str, ...]
     domain: tuple[Value, ...]
     types: tuple[str, ...]
     """The Data Package type of each sensitive column's values."""
     cell: str | None = None
-    """The column that says in which cell or bucket a record is."""
+    """The column with the sub-table or bucket of a record."""
 
     @property
     def joined_name(self) -> str:
-        """The name of what is sensitive."""
+        """The joined names of the sensitive columns."""
         return COMPOUND_MARK.join(self.sensitive)
 
     @property
     def markdown_names(self) -> str:
-        """The names for people, in Markdown."""
+        """The names for readers, in Markdown."""
         return " and ".join(map(format_as_code, self.sensitive))
 
     def make_part_domain(self, number: int) -> pa.Array:
-        """The domain of one of the sensitive columns, a value for each place."""
+        """The domain of one of the sensitive columns, one value for each domain index."""
         return build_domain_array([split_value(value)[number] for value in self.domain])
 
     def make_value_fields(self, names: Sequence[str]) -> list[Field]:
-        """Columns that hold values of the domain, one for each sensitive column."""
+        """The fields of columns with domain values, one for each sensitive column."""
         return [
             Field(name, kind, any(split_value(value)[number] is None for value in self.domain))
             for number, (name, kind) in enumerate(zip(names, self.types, strict=True))
@@ -114,105 +114,105 @@ class Naming:
 
 
 class RecordsInMemory(Protocol):
-    """All records of a release in memory, for those that must be counted in several ways."""
+    """All records of a release in memory, for estimators that count them in several ways."""
 
     @property
     def published_codes(self) -> Codes:
-        """What each record shows."""
+        """The published code of each record."""
         ...
 
     def count_codes(self, codes: Codes, size: int) -> Counts:
-        """For each condition, how many of its records have each code."""
+        """For each condition, the number of its records with each code."""
         ...
 
     def iter_place_sets(self) -> Iterator[tuple[Indices, Sequence[int]]]:
-        """Each set of places that is asked for, and the numbers of the conditions under which it is."""
+        """Yields each requested value set with the numbers of its conditions."""
         ...
 
     def iter_bits(self, index: Indices, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
-        """Some of these conditions at a time: a line of bits for each, whether the record at each index satisfies it.
+        """Yields some conditions at a time with a row of bits each: whether the record at each index satisfies it.
 
-        An index of one more than the last record stands for none.
+        An index after the last record stands for none.
         """
         ...
 
     def select(self, rows: Indices, codes: Codes) -> RecordsInMemory:
-        """Some of the records, with what they shall show."""
+        """Some of the records, with new published codes."""
         ...
 
     def count_condition(self, where: int, size: int) -> Counts:
-        """How many records of one condition show each code."""
+        """The number of records of one condition with each code."""
         ...
 
 
 class Counter(Protocol):
-    """Many conditions on public columns, whose records are counted in one reading of a release."""
+    """Counts the records of many conditions on public columns in one pass over a release."""
 
     def count_symbols(self, read: RecordReader, size: int) -> Counts:
-        """For each condition, how many of its records show each symbol."""
+        """For each condition, the number of its records with each symbol."""
         ...
 
     def count_members(
         self, read: RecordReader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
     ) -> tuple[Counts, Counts]:
-        """For each condition, how many sets of its records hold each member that is needed, and its records.
+        """For each condition, its number of records, and of their sets that contain each needed member.
 
-        From the places that are asked about to the members, of so many, that are needed to count them.
+        `needed` maps the requested domain indices to the members that must be counted for them.
         """
         ...
 
     def load_records(self, read: RecordReader) -> RecordsInMemory:
-        """All records in memory."""
+        """Loads all records into memory."""
         ...
 
 
 class RecordEncoding(ABC):
-    """What a record shows of what is sensitive."""
+    """The published form of the sensitive columns of a record."""
 
     CELL_COLUMN: ClassVar[str] = "cell"
-    """The usual name of the column that says where a record is."""
+    """The usual name of the column with a record's sub-table or bucket."""
     FILES: ClassVar[tuple[str, ...]] = (DATA_FILE,)
-    """The tables of a release: the records first."""
+    """The tables of a release, the records first."""
     WARNING: ClassVar[str]
-    """What nobody may do with the records."""
+    """A warning against wrong uses of the records."""
 
     @property
     def has_cells(self) -> bool:
-        """Whether a column says where a record is."""
+        """Whether a column gives the sub-table or bucket of a record."""
         return False
 
     def name_cell_column(self, sensitive: str) -> str:
-        """What that column is called where no other has the name."""
+        """The default name of that column."""
         return self.CELL_COLUMN
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
     def check(self, sensitive: SensitiveColumns) -> None:  # noqa: B027 - most kinds can show everything
-        """Refuse what cannot be shown so."""
+        """Rejects sensitive columns that this encoding cannot represent."""
 
     @abstractmethod
     def make_columns(
         self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str
     ) -> tuple[PublishedColumn, ...]:
-        """The columns of the records, in the order of the table, and the cells after them."""
+        """The columns of the records in the order of the table, with the sub-table or bucket last."""
 
     def make_readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
-        """Records with what they show in a form that people can read; most kinds show nothing else."""
+        """Converts published values to a readable form; most encodings are readable already."""
         return batch
 
     @abstractmethod
     def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> CodedRows:
-        """What is published of a batch, by the rewritten columns."""
+        """The published rows of a batch, by column."""
 
     def make_side_table(self, sensitive: SensitiveColumns, naming: Naming, contents: CellContents) -> SideTable | None:
-        """The table beside the records, made from what the plan says of its cells; None where there is none."""
+        """Builds the table beside the records from the planned contents; None if the encoding has none."""
         return None
 
     # ------------------------------------------------------------------------------------------------------- describing
 
     @abstractmethod
     def list_column_names(self, naming: Naming) -> tuple[str, ...]:
-        """The columns of the records that show something about what is sensitive."""
+        """The columns of the records that depend on the sensitive values."""
 
     def list_tables(self, naming: Naming, fields: Sequence[Field]) -> dict[str, Sequence[Field]]:
         """The columns of each table of the release, given those of the records."""
@@ -220,68 +220,68 @@ class RecordEncoding(ABC):
 
     @abstractmethod
     def describe(self, subject: str, naming: Naming) -> str:
-        """What a record shows, in Markdown; the subject says what is protected."""
+        """Describes the encoding in Markdown; the subject names the protected columns."""
 
     def list_places(self, size: int) -> Sequence[int]:
-        """The places of a domain of this size that some record can show."""
+        """The domain indices that some record can publish."""
         return range(size)
 
     def write_manual_sql(self, naming: Naming, condition: str) -> str | None:
-        """How to count without weights with any SQL tool, where the kind of record alone says how."""
+        """SQL that counts without weights in any tool, if the encoding alone determines it."""
         return None
 
     @abstractmethod
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
-        """SQL of whether a record `d` shows the value in these columns of weights `w`; and which weights concern it.
+        """SQL that tests if a record `d` contains the value of these columns of weights `w`, with its join conditions.
 
-        The value is the one that is asked for, where what a record shows of it has a place of its own.
+        The value is the requested one; some encodings store its position.
         """
 
     def list_weight_columns(self, naming: Naming) -> Mapping[str, Sequence[str]]:
-        """What the table of the weights says besides, where it has a line for each value."""
+        """Further columns of the weights table, for encodings with a line for each value."""
         return {}
 
     def list_extra_terms(self, naming: Naming) -> Sequence[str]:
-        """SQL of what else a record `d` adds by the weights `w`, besides the weight of a value that it shows or not."""
+        """SQL of further contributions of a record `d` by the weights `w`, besides that for containing the value."""
         return ()
 
     # --------------------------------------------------------------------------------------------------------- trusting
 
     def compute_line_limits(self, records: int) -> dict[str, int]:
-        """How many lines the tables beside the records can have at most."""
+        """The largest number of lines in each table beside the records."""
         return {}
 
     def check_footer(self, path: Path, naming: Naming, metadata: pq.FileMetaData) -> None:  # noqa: B027 - most need none
-        """Refuse records that say in their footer what this kind cannot show."""
+        """Rejects records whose footer contradicts this encoding."""
 
     # --------------------------------------------------------------------------------------------------------- counting
 
     @abstractmethod
     def make_reader(self, naming: Naming) -> RecordReader:
-        """The one reader from records to what they show."""
+        """Returns the reader from record columns to codes."""
 
     @abstractmethod
     def sum_weights(self, codes: Codes, weights: Floats) -> Floats:
-        """The weights of what each record shows, added up."""
+        """The sum of the weights of each record's published value."""
 
     @abstractmethod
     def tally_groups(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, WeightTallies]:
-        """For each group of a scan by SQL, what its records show."""
+        """Counts the published values for each group of an SQL scan."""
 
     def tally_hits(
         self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
     ) -> dict[Key, WeightTallies] | None:
-        """The same where it matters only whether a wanted value is shown, if that is quicker; None where it is not."""
+        """The same counts, if only hits matter and this way is faster; otherwise None."""
         return None
 
     @abstractmethod
     def tally_conditions(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
-        """What the records of many conditions show."""
+        """Counts the published values for many conditions."""
 
     def read_side_table(self, naming: Naming, folder: Path) -> Holdings | None:
-        """What the table beside the records lists, line by line in its order; None where there is no such table."""
+        """Reads the table beside the records, line by line in its order; None if there is none."""
         return None
 
     def read_holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings | None:
-        """What the buckets hold, if there are any and they hold as much as there are records in them."""
+        """Reads the contents of the buckets, if any, and checks that they match the number of records."""
         return None

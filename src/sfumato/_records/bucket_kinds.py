@@ -1,7 +1,7 @@
-"""Buckets that hold the same are alike: a release of millions has some hundreds of kinds, and most is asked of kinds.
+"""Merges buckets with equal contents into kinds: a release with millions of records has some hundreds of kinds.
 
-What depends on single buckets (between what a count certainly lies, how else values may be paired) is looked up among
-the buckets of the kinds that hold a wanted value.
+Some results need single buckets: certain bounds of a count, and alternative pairings of values. These only look at the
+buckets of kinds that contain a wanted value.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from sfumato._records.tally import Holdings, Tally
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BucketKinds(Holdings):
-    """What the kinds of buckets hold, and of which kind each bucket is."""
+    """The contents of each kind of bucket, and the kind of each bucket."""
 
     kind_of: Codes
 
     @cached_property
     def order(self) -> Indices:
-        """The buckets by their kinds."""
+        """The buckets sorted by kind."""
         return np.argsort(self.kind_of, kind="stable")
 
     @cached_property
     def starts(self) -> Indices:
-        """Where each kind begins in that order."""
+        """The position of the first bucket of each kind in that order."""
         return np.cumsum(self.repeats) - self.repeats
 
     @cached_property
     def single_holdings(self) -> Holdings:
-        """What every single bucket holds, in that order."""
+        """The contents of every single bucket, in that order."""
         lines = np.bincount(self.buckets, minlength=len(self.sizes))
         line_positions = list_run_positions(
             np.cumsum(lines) - lines, lines, np.repeat(np.arange(len(lines)), self.repeats)
@@ -46,7 +46,7 @@ class BucketKinds(Holdings):
         return Holdings(numbers, self.places[line_positions], self.counts[line_positions], self.domain_size)
 
     def attach_to(self, tally: Tally, release_tally: Tally | None) -> Tally:
-        """From what is counted in each bucket to what is counted in each kind; once for all who ask."""
+        """Merges the counts of single buckets into counts of kinds; computed once for all callers."""
         kind_tally = tally.derive(self._tally_kinds)
         return kind_tally if release_tally is None else replace(kind_tally, release_tally=release_tally)
 
@@ -56,7 +56,7 @@ class BucketKinds(Holdings):
         return BucketTally(counts, tally.rows, None, self, kinds=self, base_counts=single_counts)
 
     def find_single_buckets(self, places: Indices) -> tuple[Indices, Floats, Floats]:
-        """The buckets that hold one of the places, by their numbers in that order: sizes, and how often they do."""
+        """The buckets with one of the values, as positions in that order, with their sizes and numbers of matches."""
         kind_indices, match_counts = self.find_buckets(places)
         times, sizes = self.repeats[kind_indices], self.sizes[kind_indices].astype(np.float64)
         return (
@@ -68,15 +68,15 @@ class BucketKinds(Holdings):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BucketTally(Tally):
-    """A tally by kinds, with what is counted in each bucket."""
+    """A tally by kinds that also keeps the counts of single buckets."""
 
     kinds: BucketKinds
     base_counts: Amounts
-    """What is counted in each bucket, by the order of the kinds; of a sum what is counted in the first part."""
+    """The counts of single buckets, sorted by kind; for a sum, those of its first part."""
 
     @cached_property
     def single_counts(self) -> Amounts:
-        """What is counted in each bucket; of a sum this is added up only if somebody asks."""
+        """The counts of single buckets; those of a sum are only computed on demand."""
         return np.asarray(sum(part.single_counts * by for part, by in self.parts)) if self.parts else self.base_counts
 
     def take(self, lines: Indices) -> Tally:
@@ -85,30 +85,30 @@ class BucketTally(Tally):
         return replace(self, counts=self.counts[lines], rows=self.rows[lines], base_counts=selected_counts, parts=())
 
     def count_in_buckets(self, places: Indices) -> tuple[Floats, Floats, Floats]:
-        """The buckets that hold one of the places, and the records of each condition in them."""
+        """The buckets with one of the values, and the records of each condition in them."""
         buckets, sizes, match_counts = self.kinds.find_single_buckets(places)
         return sizes, match_counts, self.single_counts[:, buckets].astype(np.float64)
 
     def sum_over_buckets(self, function: Callable[[Amounts], Floats]) -> Floats:
-        """A function of what is counted in each bucket, added up over those of a kind."""
+        """Applies a function to the counts of single buckets, and sums the results within each kind."""
         return np.asarray(np.add.reduceat(function(self.single_counts), self.kinds.starts, axis=1))
 
     @property
     def single_tally(self) -> Tally:
-        """The tally of every bucket by itself."""
+        """The tally with every bucket separate."""
         return Tally(self.single_counts, self.rows, self.release_tally, self.kinds.single_holdings)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class InMemoryTally(Tally):
-    """A tally by kinds of thousands of conditions, which are looked at bucket by bucket where that is needed."""
+    """A tally by kinds of thousands of conditions, which reads single buckets on demand."""
 
     kinds: BucketKinds
     condition_numbers: Indices
     """The number of each condition."""
     records: RecordsInMemory
     record_order: Indices
-    """The records in the order of the kinds, and the buckets of a kind one after the other."""
+    """The records sorted by kind, and within a kind by bucket."""
     bounds: CertainBounds
 
     @classmethod
@@ -139,16 +139,16 @@ class InMemoryTally(Tally):
         )
 
     def attach_context(self, release_tally: Tally | None, holdings: Holdings | None) -> Tally:
-        """What the buckets hold is known already."""
+        """Returns the tally unchanged; it already has the contents of the buckets."""
         return replace(self, release_tally=release_tally)
 
     def find_bounds(self, places: Indices) -> tuple[Floats, Floats]:
-        """From what was found for all conditions at once."""
+        """Looks the bounds up among those computed for all conditions at once."""
         certain_counts = self.bounds.find(places, self.condition_numbers)
         return super().find_bounds(places) if certain_counts is None else certain_counts
 
     def count_in_buckets(self, places: Indices) -> tuple[Floats, Floats, Floats]:
-        """The buckets that hold one of the places, and the records of each condition in them."""
+        """The buckets with one of the values, and the records of each condition in them."""
         buckets, sizes, match_counts = self.kinds.find_single_buckets(places)
         kind_indices, _ = self.kinds.find_buckets(places)
         lengths = self.kinds.sizes * self.kinds.repeats
@@ -159,13 +159,13 @@ class InMemoryTally(Tally):
 
 
 BucketLines = Sequence[Codes]
-"""Buckets, places and counts: which bucket holds which value, and how often."""
+"""Buckets, domain indices and counts: the frequency of each value in each bucket."""
 
 
 def find_kinds(parts: Iterable[BucketLines], domain_size: int) -> BucketKinds | None:
-    """Find the buckets that hold the same, from all lines in parts; each bucket is the bytes of its lines.
+    """Finds the buckets with equal contents, from all lines in parts; it compares the bytes of their lines.
 
-    None unless the buckets come numbered from 0 on, each with its values in the order of the domain.
+    It returns None unless the buckets are numbered from 0, each with its values in domain order.
     """
     kind_numbers: dict[bytes, int] = {}
     kind_parts: list[Codes] = [np.zeros(0, dtype=np.int64)]
@@ -199,7 +199,7 @@ def find_kinds(parts: Iterable[BucketLines], domain_size: int) -> BucketKinds | 
 
 
 def _split_between_buckets(parts: Iterable[BucketLines]) -> Iterator[BucketLines]:
-    """The same lines, cut between buckets."""
+    """Yields the same lines, split between buckets."""
     open_lines: BucketLines | None = None
     for part in parts:
         lines = part if open_lines is None else [np.concatenate(pair) for pair in zip(open_lines, part, strict=True)]
@@ -212,7 +212,7 @@ def _split_between_buckets(parts: Iterable[BucketLines]) -> Iterator[BucketLines
 
 
 def sort_positions(numbers: Indices) -> Indices:
-    """The places of numbers below 2^32 by size: 16 bits at a time, which numpy sorts without comparing."""
+    """Sorts numbers below 2^32 and returns their positions, 16 bits at a time, which numpy does without comparisons."""
     first = np.argsort(numbers.astype(np.uint16), kind="stable")
     if numbers.max(initial=0) < 1 << 16:
         return first
@@ -220,7 +220,7 @@ def sort_positions(numbers: Indices) -> Indices:
 
 
 def list_run_positions(starts: Indices, lengths: Counts, runs: Indices) -> Indices:
-    """The numbers that lie in some stretches of a long list, one stretch after the other."""
+    """The positions covered by some runs of a long list, run after run."""
     run_lengths = lengths[runs]
     ends = np.cumsum(run_lengths)
     return np.arange(run_lengths.sum()) + np.repeat(starts[runs] - ends + run_lengths, run_lengths)

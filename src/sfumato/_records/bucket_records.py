@@ -1,4 +1,4 @@
-"""A record shows the bucket it is in; what the buckets hold is in a table beside the records."""
+"""The bucket encoding: a record publishes its bucket, and a table beside the records lists the contents of buckets."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import ReleaseFormatError
 
 BUCKET_RECORDS, BUCKET_CONTENTS = "qit.parquet", "st.parquet"
-"""Which bucket each record is in, and which values each bucket holds."""
+"""The files with the bucket of each record and the values of each bucket."""
 BATCH_ROWS = 1 << 20
-"""So many lines of the latter are read at a time."""
+"""The number of lines of the second file that are read at a time."""
 
 _MANUAL_SQL = """\
 With any SQL tool, let every record count for its bucket's share of the value. This is the plain estimate, which is
@@ -51,7 +51,7 @@ right only if values and public columns are unrelated within buckets; `sfumato q
 
 @dataclass(frozen=True)
 class BucketEncoding(RecordEncoding):
-    """The bucket of a record."""
+    """Publishes the bucket of each record."""
 
     CELL_COLUMN: ClassVar = "bucket"
     FILES: ClassVar = (BUCKET_RECORDS, BUCKET_CONTENTS)
@@ -61,7 +61,7 @@ class BucketEncoding(RecordEncoding):
 
     @property
     def has_cells(self) -> bool:
-        """A column says in which bucket a record is."""
+        """True: a column gives the bucket of a record."""
         return True
 
     # ---------------------------------------------------------------------------------------------------------- writing
@@ -78,9 +78,9 @@ class BucketEncoding(RecordEncoding):
         return {cell: perturbed.cells}
 
     def make_side_table(self, sensitive: SensitiveColumns, naming: Naming, contents: CellContents) -> SideTable:
-        """What the buckets hold, in the order of their ids.
+        """The contents of the buckets, in the order of their ids.
 
-        Ids are random, and the values of a bucket stand in the order of the domain, so the order tells nothing.
+        Ids are random, and the values of a bucket stand in domain order, so the order carries no information.
         """
         parts, bucket, count = sensitive.parts, naming.cell or "", name_count_column(naming)
         values = [PartColumn(sensitive, number) for number in range(len(parts))] if len(parts) > 1 else [parts[0]]
@@ -101,7 +101,7 @@ class BucketEncoding(RecordEncoding):
         return (naming.cell or "",)
 
     def list_tables(self, naming: Naming, fields: Sequence[Field]) -> dict[str, Sequence[Field]]:
-        """The records, and what the buckets hold."""
+        """The records, and the contents of the buckets."""
         content_fields = [Field(naming.cell or "", "integer", False), *naming.make_value_fields(naming.sensitive)]
         return {
             BUCKET_RECORDS: fields,
@@ -109,7 +109,7 @@ class BucketEncoding(RecordEncoding):
         }
 
     def describe(self, subject: str, naming: Naming) -> str:
-        """What a record shows."""
+        """Describes the encoding."""
         return (
             f"It does not say who has which {naming.markdown_names}: each record is in a bucket "
             f"({format_as_code(naming.cell or '')}), and `{BUCKET_CONTENTS}` lists which values the records of each "
@@ -130,13 +130,13 @@ class BucketEncoding(RecordEncoding):
         )
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
-        """A record shows no value, so that no weight of one concerns it."""
+        """A record has no published value, so no weight applies."""
         return "false", []
 
     # --------------------------------------------------------------------------------------------------------- trusting
 
     def compute_line_limits(self, records: int) -> dict[str, int]:
-        """No bucket holds a value that no record has."""
+        """A bucket contains no value that none of its records has."""
         return {BUCKET_CONTENTS: records}
 
     # --------------------------------------------------------------------------------------------------------- counting
@@ -150,7 +150,7 @@ class BucketEncoding(RecordEncoding):
         return weights[codes]
 
     def tally_groups(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, WeightTallies]:
-        """Count the records of each bucket, by group."""
+        """Counts the records of each bucket, by group."""
         bucket = f"{quote_name(TABLE)}.{quote_name(naming.cell or '')}"
         buckets = self._count_buckets(scanner, scan, naming)
         keys, batches = scan.number_groups(scanner, [bucket])
@@ -172,7 +172,7 @@ class BucketEncoding(RecordEncoding):
 
     @staticmethod
     def _count_buckets(scanner: Scanner, scan: Scan, naming: Naming) -> int:
-        """How many buckets there are; ids that do not run from 0 up are refused before anything is made so long."""
+        """The number of buckets; ids that are not numbered from 0 are rejected before large arrays are created."""
         bucket = quote_name(naming.cell or "")
         ((rows, present, least, most),) = scanner.fetch_cached_rows(
             f"SELECT COUNT(*), COUNT({bucket}), MIN({bucket}), MAX({bucket}) FROM {RECORDS}"
@@ -182,22 +182,22 @@ class BucketEncoding(RecordEncoding):
         return int(most) + 1
 
     def read_side_table(self, naming: Naming, folder: Path) -> Holdings:
-        """What the buckets hold, in the order of their table."""
+        """Reads the contents of the buckets in the order of their table."""
         buckets, places, counts = _read_all_lines(naming, folder)
         return Holdings(
             buckets.astype(np.int64), places.astype(np.int64, copy=False), counts.astype(np.int64), len(naming.domain)
         )
 
     def read_holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings:
-        """What the kinds of buckets hold, if the buckets hold as much as there are records in them."""
+        """Reads the contents of the kinds of buckets, and checks that they match the number of records."""
         ((_, release_tallies),) = self.tally_groups(scanner, everything, naming).items()
         return read_kinds(naming, folder, release_tallies[COUNT].counts[0])
 
     def tally_conditions(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
-        """The records of each condition by kinds of buckets: those that hold the same are alike.
+        """Counts the records of each condition by kind of bucket.
 
-        Only the certain bounds of a count, and the variance of the plain estimate, need each bucket by itself; and of
-        these only the buckets that hold a wanted value.
+        Only the certain bounds of a count and the variance of the plain estimate need single buckets, and only buckets
+        with a wanted value.
         """
         records = counter.load_records(self.make_reader(naming))
         if (
@@ -211,7 +211,7 @@ class BucketEncoding(RecordEncoding):
 
 
 def name_count_column(naming: Naming) -> str:
-    """The column of the table of buckets that says how often a bucket holds a value: a name that no other has."""
+    """The column with the frequency of a value in a bucket, under a name that no other column has."""
     used_names = {name.lower() for name in (naming.cell or "", *naming.sensitive)}
     return next(name for name in (f"count{'_' * more}" for more in itertools.count()) if name not in used_names)
 
@@ -225,7 +225,7 @@ def _read(name: str, batch: pa.RecordBatch) -> Codes:
 
 
 def _combine_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[list[npt.NDArray[Any]]]:
-    """The columns of batches, so many rows at a time that counting them is worth going through all buckets."""
+    """Concatenates batches until the rows outnumber the buckets enough to make counting over all buckets worthwhile."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
@@ -241,18 +241,18 @@ def _concatenate_columns(batches: Sequence[pa.RecordBatch]) -> list[npt.NDArray[
 
 
 def make_mismatch_error() -> ReleaseFormatError:
-    """What to say of records and buckets that do not belong together."""
+    """The error for records and buckets that do not belong together."""
     return ReleaseFormatError(
         "the records and the buckets do not fit together; get the release again from its publisher."
     )
 
 
 def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> BucketKinds:
-    """The kinds of buckets, which must hold as much as there are records in them."""
+    """Reads the kinds of buckets, and checks that they match the number of records."""
     try:
         size = len(naming.domain)
         bucket_kinds = find_kinds(_read_lines(naming, folder), size)
-        if bucket_kinds is None:  # no release of ours, but perhaps one in another order
+        if bucket_kinds is None:  # not a release of this software, but possibly one in another order
             buckets, places, counts = _read_all_lines(naming, folder)
             order = np.lexsort((places, buckets))
             bucket_kinds = find_kinds([(buckets[order], places[order], counts[order])], size)
@@ -266,13 +266,13 @@ def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> BucketKinds:
 
 
 def _read_all_lines(naming: Naming, folder: Path) -> BucketLines:
-    """What the buckets hold, in the order of their table."""
+    """Reads the contents of all buckets in the order of their table."""
     buckets, places, counts = map(np.concatenate, zip(*_read_lines(naming, folder), strict=True))
     return buckets, places, counts
 
 
 def _read_lines(naming: Naming, folder: Path) -> Iterator[BucketLines]:
-    """What the buckets hold, some lines at a time."""
+    """Reads the contents of the buckets, some lines at a time."""
     names = [naming.cell or "", *naming.sensitive, name_count_column(naming)]
     value_places: dict[Key, int] = {split_value(value): place for place, value in enumerate(naming.domain)}
     with pq.ParquetFile(folder / BUCKET_CONTENTS, read_dictionary=list(naming.sensitive)) as file:
@@ -291,7 +291,7 @@ def _read_lines(naming: Naming, folder: Path) -> Iterator[BucketLines]:
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """Whole numbers that are carried along as they are: ids of buckets, counts."""
+    """A column of integers that are written unchanged: ids of buckets, counts."""
 
     name: str
 
@@ -299,12 +299,12 @@ class NumberColumn:
     dictionary_values = None
     is_plain = True
     """Ids hardly repeat."""
-    type = pa.int32()  # fewer buckets than this would take some four thousand million people
+    type = pa.int32()  # reaching this number of buckets would take about four thousand million people
     written_type = pa.int32()
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is made from: its own."""
+        """The key of its own rewritten rows."""
         return self.name
 
     def to_file_values(self, numbers: Codes) -> pa.Array:

@@ -1,10 +1,10 @@
-"""Between what counts in buckets certainly lie, whoever holds what, for thousands of conditions: a bit for each bucket.
+"""Certain bounds of counts in buckets for thousands of conditions, with one bit for each bucket.
 
-A bucket with q selected records, of which s hold a wanted value and n - s do not, has between max(q + s - n, 0) and
-min(q, s) that are selected and hold one. The latter is how many of the numbers t = 1 ... s are reached by the selected
-records; the former is s, less how many of them are reached by the others. For the buckets of one size, a line of bits
-for their first records, one for their second ones and so on say which are selected: from these lines, whether t of a
-bucket are reached is found for 64 buckets by some ANDs and ORs.
+Take a bucket with q selected records, where s of its n records hold a wanted value. Between max(q + s - n, 0) and
+min(q, s) records are selected and hold one. The upper bound is the number of t = 1 ... s with at least t selected
+records. The lower bound is s minus the same number for the unselected records. For the buckets of one size, a row of
+bits for the first records, one for the second records and so on mark the selected ones. From these rows a few ANDs and
+ORs decide for 64 buckets at once which have at least t selected records.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import numpy.typing as npt
 
 from sfumato._core.array_types import Floats, Indices
 from sfumato._records import RecordsInMemory
-from sfumato._records.bit_sets import WORD_BITS, BitWords, pack_bits
+from sfumato._records.bit_masks import WORD_BITS, BitWords, pack_bits
 from sfumato._records.tally import Holdings
 
 MOST_MATCHES = 8
-"""Where buckets hold a wanted value more often than this, they are looked at one by one."""
+"""Buckets are evaluated one by one if any contains a wanted value more often than this."""
 MEMORY_BYTES = 1 << 26
-"""The bytes that the bits of the buckets of several sets of values may take."""
+"""The largest size in bytes of the bucket bits of several value sets."""
 
 Bounds = tuple[Floats, Floats]
 
 
 class RecordLayout:
-    """The records of all buckets, place by place: of each size, the first of every bucket, then the second ones."""
+    """The records of all buckets, transposed: for each size, the first record of every bucket, then the second ones."""
 
     def __init__(self, sizes: Indices, record_order: Indices) -> None:
-        """Take the sizes of the buckets, and the records in the order of the buckets."""
+        """Takes the sizes of the buckets, and the records sorted by bucket."""
         starts, missing = np.cumsum(sizes) - sizes, len(record_order)
         self.groups = [(int(size), np.flatnonzero(sizes == size)) for size in np.unique(sizes)]
         pieces, self.cuts, self.word_count = [np.zeros(0, dtype=np.int64)], [], 0
@@ -44,16 +44,16 @@ class RecordLayout:
             self.cuts.append((self.word_count, size, width))
             self.word_count += size * width
         self.index = np.concatenate(pieces)
-        """The record at each bit; one more than the last where there is none."""
+        """The record at each bit; the index after the last record where there is none."""
         self.width = sum(width for _, _, width in self.cuts)
-        """The words that a bit for each bucket takes."""
+        """The number of words with one bit for each bucket."""
 
     def pack_buckets(self, mask: npt.NDArray[np.bool_]) -> BitWords:
-        """A bit for each bucket."""
+        """Packs one bit for each bucket."""
         return np.concatenate([np.zeros(0, dtype=np.uint64), *(pack_bits(mask[mine]) for _, mine in self.groups)])
 
     def find_reached_buckets(self, selected: BitWords, most: int) -> list[BitWords]:
-        """For t = 1 ... most, in which buckets at least t records are selected; a line for each condition."""
+        """Marks the buckets with at least t selected records, for t = 1 ... most; one row for each condition."""
         lines = len(selected)
         bucket_bits = [np.zeros((lines, self.width), dtype=np.uint64) for _ in range(most)]
         end = 0
@@ -73,14 +73,14 @@ class RecordLayout:
 
 
 class CertainBounds:
-    """The bounds of all counts that are asked for, found in one go when the first is needed."""
+    """The bounds of all requested counts, computed at once when the first is needed."""
 
     def __init__(self, records: RecordsInMemory, holdings: Holdings, record_order: Indices) -> None:
-        """Take the records, what the kinds of buckets hold, and the records in the order of kinds and buckets."""
+        """Takes the records, the contents of the kinds of buckets, and the records sorted by kind and bucket."""
         self.records, self.holdings, self.record_order = records, holdings, record_order
 
     def find(self, places: Indices, conditions: Indices) -> Bounds | None:
-        """The bounds of the count of some places under each of some conditions, by their numbers; None if unknown."""
+        """The bounds of the count of a value set under some conditions, by their numbers; None if unknown."""
         condition_bounds = self._bounds_by_places.get(places.tobytes())
         if condition_bounds is None:
             return None
@@ -90,7 +90,7 @@ class CertainBounds:
 
     @cached_property
     def _bounds_by_places(self) -> dict[bytes, tuple[Indices, Floats, Floats]]:
-        """For each set of places: the conditions in order, and the bounds under each."""
+        """For each value set: the sorted conditions, and the bounds under each."""
         sizes = np.repeat(self.holdings.sizes, self.holdings.repeats)
         layout, bounds_by_places = RecordLayout(sizes, self.record_order), {}
         for holding_buckets, requesting_conditions in self._iter_parts(layout):
@@ -111,7 +111,7 @@ class CertainBounds:
     def _iter_parts(
         self, layout: RecordLayout
     ) -> Iterator[tuple[dict[bytes, list[BitWords]], dict[bytes, Sequence[int]]]]:
-        """Some sets of places at a time: which buckets hold them once, twice and so on; and who asks for them."""
+        """Yields some value sets at a time: the buckets with at least t matches, and the requesting conditions."""
         holding_buckets: dict[bytes, list[BitWords]] = {}
         requesting_conditions: dict[bytes, Sequence[int]] = {}
         used_bytes = 0
@@ -137,7 +137,7 @@ def _add_bounds(
     conditions: Sequence[int],
     batch: tuple[BitWords, Sequence[Sequence[bytes]], Mapping[bytes, Sequence[BitWords]]],
 ) -> None:
-    """Write down the bounds of some conditions; those that ask for rarely held values apart, which is less work."""
+    """Stores the bounds of some conditions; value sets with few matches are cheaper and handled separately."""
     selected, requested_keys, holding_buckets = batch
     deepest = np.array([max(len(holding_buckets[key]) for key in keys) for keys in requested_keys])
     for most in np.unique(deepest).tolist():

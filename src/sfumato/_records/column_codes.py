@@ -1,7 +1,7 @@
-"""Columns between Arrow and codes: which values a column has, in which order, and how a batch becomes codes.
+"""Converts columns between Arrow and codes: the values of a column, their order, and the codes of a batch.
 
-Codes number the values of a column in its canonical order; the missing value has the code after the last. The order in
-which values first appear in a file never gets past this module, because it gives records away.
+Codes number the values of a column in its canonical order; the missing value has the code after the last. The order of
+first appearance in a file never leaves this module, because it gives records away.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from sfumato.errors import SourceError
 ANY_TYPE = "any"
 
 MOST_DICTIONARY_VALUES, MOST_DICTIONARY_BYTES = 1 << 16, 1 << 20
-"""So many values, of so many bytes, may be listed in each group of rows: they take less room than the rows."""
+"""The largest number and size of values listed in each row group; they take less space than the rows."""
 
 WIDEST_TABLE = 1 << 16
-"""Whole numbers that are looked for in a table are no further from each other."""
+"""The largest span of integers that are looked up in a table."""
 
 CHUNK_ROWS = 1 << 16
-"""So many rows at a time are looked at."""
+"""The number of rows that are examined at a time."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """One column as a Data Package describes it: its name, its type, and whether values may be missing."""
+    """A column in a Data Package: its name, its type, and whether values may be missing."""
 
     name: str
     type: str
@@ -49,9 +49,9 @@ class Field:
         return cls(column.name, describe_type(column.written_type), column.has_missing)
 
     def to_json(self) -> Json:
-        """A Table Schema field."""
+        """The field in the JSON form of Table Schema."""
         schema_field = {"name": self.name, "type": self.type, "constraints": {"required": not self.has_missing}}
-        # Readers that go through floating-point columns, as frictionless does, meet a missing integer as "nan".
+        # Readers that use floating-point columns, such as frictionless, read a missing integer as "nan".
         return (
             {**schema_field, "missingValues": ["nan"]} if self.has_missing and self.type == "integer" else schema_field
         )
@@ -63,7 +63,7 @@ def describe_type(kind: pa.DataType) -> str:
 
 
 CodedRows = dict[str, Any]
-"""Rewritten rows by their columns: the codes of each (numpy), or its values (Arrow) where they are not coded."""
+"""Rewritten rows by column: the codes of each (numpy), or its values (Arrow) if it is not coded."""
 
 
 class PublishedColumn(FileColumn, Protocol):
@@ -71,16 +71,16 @@ class PublishedColumn(FileColumn, Protocol):
 
     @property
     def source(self) -> str:
-        """The rewritten rows that it is made from."""
+        """The key of its rewritten rows."""
         ...
 
     def to_file_values(self, rows: Codes | pa.Array, /) -> Codes | pa.Array:
-        """Turn rewritten rows into codes of the listed values, or into values where none are listed."""
+        """Converts rewritten rows to codes of the listed values, or to values if none are listed."""
         ...
 
 
 def encode_batch_values(column: pa.Array) -> tuple[Codes, pa.Array]:
-    """Number the values of one batch: its codes, and its distinct values; the missing value comes after the last."""
+    """Encodes one batch: its codes and its distinct values; the missing value comes last."""
     is_dictionary = pa.types.is_dictionary(column.type)
     encoded = column if is_dictionary else pc.dictionary_encode(column)
     values = _cast_to_plain_type(encoded.dictionary)
@@ -91,23 +91,23 @@ def encode_batch_values(column: pa.Array) -> tuple[Codes, pa.Array]:
     has_repeats = is_dictionary and len(values.unique()) < len(values)
     if not has_repeats and not (may_miss and pc.any(pc.is_null(values, nan_is_null=True)).as_py()):
         return codes, values
-    # A dictionary from elsewhere may hold a missing value, or (1.5 and 1.50 read as numbers) the same value twice.
+    # A foreign dictionary may contain a missing value, or the same value twice (1.5 and 1.50 read as numbers).
     distinct = values.filter(pc.invert(pc.is_null(values, nan_is_null=True))).unique()
     places = pc.index_in(values, distinct).fill_null(len(distinct)).to_numpy(zero_copy_only=False)
     return np.append(places, len(distinct)).take(codes), distinct
 
 
 def _cast_to_plain_type(values: pa.Array) -> pa.Array:
-    """Values in the plain type of their column; zero has one sign."""
+    """Casts values to the plain type of their column; negative zero becomes zero."""
     kind = simplify_type(values.type)
     plain = values if values.type == kind else values.cast(kind)
     return pc.add(plain, pa.scalar(0, plain.type)) if pa.types.is_floating(plain.type) else plain
 
 
 def convert_to_arrow(numbers: npt.NDArray[Any]) -> pa.Array:
-    """The same numbers or truth values in Arrow, without a copy of numbers.
+    """Converts numbers or booleans to Arrow, without copying numbers.
 
-    Arrow's own way loads numpy's masked arrays first, which takes longer than to publish a small table.
+    Arrow's own conversion first loads numpy's masked arrays, which takes longer than publishing a small table.
     """
     if numbers.dtype == np.bool_:
         return pa.Array.from_buffers(
@@ -118,17 +118,17 @@ def convert_to_arrow(numbers: npt.NDArray[Any]) -> pa.Array:
 
 
 def decode_dictionary(column: pa.Array) -> pa.Array:
-    """A column without a dictionary, in its plain type."""
+    """Returns a column without dictionary, in its plain type."""
     return _cast_to_plain_type(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
 
 
 def find_smallest_type(largest: int) -> UIntType:
-    """The narrowest unsigned integer that holds codes up to `largest`."""
+    """The narrowest unsigned integer type for codes up to `largest`."""
     return np.min_scalar_type(largest)
 
 
 def encode_values(column: pa.Array, domain: pa.Array) -> Codes:
-    """Number the wanted values by their places; the missing value comes after the last, and then all others."""
+    """Encodes values by their index in the domain; the missing value comes after the last, and then all others."""
     missing_code, other_code = len(domain), len(domain) + 1
     is_encoded = pa.types.is_dictionary(column.type)
     values = (column.dictionary if is_encoded else column).cast(domain.type)
@@ -142,14 +142,14 @@ def encode_values(column: pa.Array, domain: pa.Array) -> Codes:
         codes[values.is_null().to_numpy(zero_copy_only=False)] = missing_code
     if not is_encoded:
         return codes
-    if not column.indices.null_count and np.array_equal(codes, np.arange(len(codes))):  # they are numbered alike
+    if not column.indices.null_count and np.array_equal(codes, np.arange(len(codes))):  # both have the same numbers
         return np.asarray(column.indices.to_numpy(zero_copy_only=False).astype(codes.dtype))
     indices = column.indices.fill_null(len(codes)) if column.indices.null_count else column.indices
     return np.asarray(np.append(codes, codes.dtype.type(missing_code)).take(indices.to_numpy(zero_copy_only=False)))
 
 
 def _look_up_near_numbers(values: pa.Array, domain: pa.Array) -> Codes | None:
-    """The places of wanted whole numbers that are near each other, by a look into a table; missing ones have any."""
+    """Looks up integers of a small span in a table; the result for missing ones is arbitrary."""
     if not pa.types.is_integer(domain.type) or not len(domain):
         return None
     low, high = pc.min_max(domain).as_py().values()
@@ -158,23 +158,25 @@ def _look_up_near_numbers(values: pa.Array, domain: pa.Array) -> Codes | None:
     table: Codes = np.full(high - low + 2, len(domain) + 1, dtype=find_smallest_type(len(domain) + 1))
     table[_subtract_unsigned(low, domain)] = np.arange(len(domain))
     codes: Codes = np.empty(len(values), dtype=table.dtype)
-    for start in range(0, len(values), CHUNK_ROWS):  # so many stay in the cache
+    for start in range(0, len(values), CHUNK_ROWS):  # this number fits into the cache
         chunk = values.slice(start, CHUNK_ROWS)
         at = _subtract_unsigned(low, chunk.fill_null(low) if chunk.null_count else chunk)
-        last = min(high - low + 1, np.iinfo(at.dtype).max)  # of a type that has no more numbers, all are in the table
+        last = min(
+            high - low + 1, np.iinfo(at.dtype).max
+        )  # a type without further numbers has all of them in the table
         codes[start : start + CHUNK_ROWS] = table.take(np.minimum(at, at.dtype.type(last)))
     return codes
 
 
 def _subtract_unsigned(low: int, numbers: pa.Array) -> Codes:
-    """How far numbers are above one; those below it are further above than any, because there is no sign."""
+    """The differences of numbers from a lower one; unsigned, so numbers below it become larger than any other."""
     signed_numbers = numbers.to_numpy(zero_copy_only=False)
     kind = np.dtype(f"u{signed_numbers.dtype.itemsize}")
     return np.asarray(signed_numbers.view(kind) - kind.type(low % (1 << 8 * kind.itemsize)))
 
 
 def _are_used(codes: Codes, size: int) -> Mask:
-    """Whether each code below a size occurs; mostly all do, and then a look at the first rows is enough."""
+    """Marks the codes below a size that occur; mostly all do, and the first rows prove it."""
     are_used = np.zeros(size, dtype=np.bool_)
     for start in range(0, len(codes), CHUNK_ROWS):
         are_used |= np.bincount(codes[start : start + CHUNK_ROWS], minlength=size)[:size] > 0
@@ -185,7 +187,7 @@ def _are_used(codes: Codes, size: int) -> Mask:
 
 @dataclass(frozen=True)
 class CodedColumn:
-    """A published column of few enough values to number them."""
+    """A published column with few enough values to number them."""
 
     name: str
     values: pa.Array
@@ -193,7 +195,7 @@ class CodedColumn:
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is made from: its own."""
+        """The key of its own rewritten rows."""
         return self.name
 
     @property
@@ -207,7 +209,7 @@ class CodedColumn:
         return find_smallest_type(len(self.values) + 1)
 
     def encode(self, column: pa.Array) -> Codes:
-        """Turn a batch into codes; a value that the first pass did not see means that the table changed."""
+        """Encodes a batch; a value that the first pass did not see means that the table changed."""
         codes, values = encode_batch_values(column)
         last = len(self.values) if self.has_missing else len(self.values) - 1
         if len(values) == len(self.values) and values.equals(self.values):
@@ -222,25 +224,25 @@ class CodedColumn:
         return encoded
 
     def to_file_values(self, codes: Codes) -> Codes | pa.Array:
-        """The codes themselves, where values are listed."""
+        """The codes themselves, if values are listed."""
         return self.decode(codes) if self.dictionary_values is None else codes
 
     @property
     def dictionary_values(self) -> pa.Array | None:
-        """All values, where they are few and short enough for that. Truth values are never listed."""
+        """All values, if they are few and short enough to list; booleans are never listed."""
         if self.is_plain or not 0 < len(self.values) <= MOST_DICTIONARY_VALUES:
             return None
         is_text = pa.types.is_string(self.type)
-        size = pc.sum(pc.binary_length(self.values)).as_py() if is_text else 0  # of the others, all are short
+        size = pc.sum(pc.binary_length(self.values)).as_py() if is_text else 0  # values of other types are always short
         return self.values if size <= MOST_DICTIONARY_BYTES else None
 
     @property
     def is_plain(self) -> bool:
-        """Truth values are written as they are."""
+        """Whether values are written without a dictionary, as booleans are."""
         return bool(pa.types.is_boolean(self.type))
 
     def decode(self, codes: Codes) -> pa.Array:
-        """Turn codes into values. A dictionary of strings holds only values that occur, in canonical order."""
+        """Decodes codes into values. A dictionary of strings holds only values that occur, in canonical order."""
         mask = codes == len(self.values) if self.has_missing else None
         if not pa.types.is_string(self.type):
             return self.values.take(pa.array(codes, mask=mask))
@@ -264,7 +266,7 @@ class CodedColumn:
 
 @dataclass(frozen=True)
 class RawColumn:
-    """A published column of so many values that they are carried along as they are."""
+    """A published column with too many values to number; its values are kept unchanged."""
 
     name: str
     type: pa.DataType
@@ -275,7 +277,7 @@ class RawColumn:
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is made from: its own."""
+        """The key of its own rewritten rows."""
         return self.name
 
     @property
@@ -284,7 +286,7 @@ class RawColumn:
         return self.type
 
     def encode(self, column: pa.Array) -> pa.Array:
-        """The column itself; texts so that those of a whole group of rows may have more bytes than 32 bits number."""
+        """The column itself, with large strings, because those of a row group may exceed 32-bit offsets."""
         values = decode_dictionary(column)
         return values.cast(pa.large_string()) if pa.types.is_string(values.type) else values
 
@@ -294,7 +296,7 @@ class RawColumn:
 
 
 TableColumn = CodedColumn | RawColumn
-"""A column of the table that is published."""
+"""A column of the published table."""
 
 
 # ------------------------------------------------------------------------------------------------ what is sensitive
@@ -302,9 +304,9 @@ TableColumn = CodedColumn | RawColumn
 
 @dataclass(frozen=True)
 class SensitiveColumns:
-    """What is protected: one column, or the combinations of several.
+    """The protected columns: one column, or the combinations of several.
 
-    The number of a combination has the codes of its parts for digits; `numbers` lists those of the domain in rising
+    The number of a combination has the codes of its parts as digits; `numbers` lists those of the domain in increasing
     order.
     """
 
@@ -312,11 +314,11 @@ class SensitiveColumns:
     parts: tuple[CodedColumn, ...]
     numbers: npt.NDArray[np.int64]
     is_independent: bool = False
-    """Whether the parts are protected each for itself; the domain then has all their combinations."""
+    """Whether each part is protected separately; the domain then has all their combinations."""
 
     @classmethod
     def of_column(cls, column: CodedColumn) -> SensitiveColumns:
-        """One column, with all its values."""
+        """One protected column, with all its values."""
         return cls.of_product(column.name, (column,))
 
     @classmethod
@@ -326,7 +328,7 @@ class SensitiveColumns:
 
     @classmethod
     def of_texts(cls, name: str, parts: tuple[CodedColumn, ...], texts: Sequence[str]) -> SensitiveColumns:
-        """The combinations that occur, as `combine_as_json` wrote them down."""
+        """The existing combinations, written as by `combine_as_json`."""
         empty = cls(name, parts, np.zeros(0, dtype=np.int64))
         return cls(name, parts, np.sort(empty.find_numbers(texts)))
 
@@ -342,11 +344,11 @@ class SensitiveColumns:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each part has."""
+        """The number of values of each part."""
         return tuple(len(part.domain) for part in self.parts)
 
     def list_rank_codes(self, places: Codes) -> list[Codes]:
-        """The codes by which records are told apart and ranked: places, or for independent parts one list for each."""
+        """The codes that distinguish and rank records: domain indices, or one list for each independent part."""
         if not self.is_independent:
             return [places]
         return [self.compute_part_codes(number).astype(np.int32).take(places) for number in range(len(self.parts))]
@@ -357,7 +359,7 @@ class SensitiveColumns:
         return self.numbers // size % len(self.parts[number].domain)
 
     def encode(self, columns: Mapping[str, pa.Array] | pa.RecordBatch) -> Codes:
-        """Turn the columns of a batch into places of the domain."""
+        """Encodes the columns of a batch as domain indices."""
         if len(self.parts) == 1:
             return self.parts[0].encode(_select_column(columns, self.parts[0].name))
         codes: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
@@ -372,11 +374,11 @@ class SensitiveColumns:
         return places.astype(find_smallest_type(len(self.numbers)))
 
     def find_places(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
-        """The places of combinations as `combine_as_json` wrote them down."""
+        """The domain indices of combinations written as by `combine_as_json`."""
         return np.searchsorted(self.numbers, self.find_numbers(texts))
 
     def find_numbers(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
-        """The numbers of combinations as `combine_as_json` wrote them down."""
+        """The numbers of combinations written as by `combine_as_json`."""
         codes = [{json.dumps(to_json(value)): code for code, value in enumerate(part.domain)} for part in self.parts]
         sizes = [len(part.domain) for part in self.parts]
         numbers = []
@@ -393,13 +395,13 @@ def _select_column(columns: Mapping[str, pa.Array] | pa.RecordBatch, name: str) 
 
 
 def combine_as_json(columns: Sequence[pa.Array]) -> pa.DictionaryArray:
-    """One text for each row: its values in all the columns, as JSON."""
+    """One string for each row: its values in all the columns, as JSON."""
     codes: npt.NDArray[np.int64] = np.zeros(len(columns[0]), dtype=np.int64)
     combinations: list[tuple[Scalar, ...]] = [()]
     for column in columns:
         local, distinct = encode_batch_values(column)
         values = [*distinct.to_pylist(), None]
-        # Numbered anew after each column, so that the numbers stay as small as the combinations are few.
+        # Renumbering after each column keeps the numbers as small as the number of combinations.
         numbers, codes = np.unique(codes * len(values) + local, return_inverse=True)
         combinations = [
             (*combinations[number // len(values)], values[number % len(values)]) for number in numbers.tolist()
@@ -429,7 +431,7 @@ class PartColumn:
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is made from: those of the compound."""
+        """The key of the rewritten rows of the compound."""
         return self.sensitive.name
 
     @property
@@ -444,16 +446,16 @@ class PartColumn:
 
     @property
     def dictionary_values(self) -> pa.Array | None:
-        """All values of the part, if they are few."""
+        """All values of the part, if there are few."""
         return self._part.dictionary_values
 
     @property
     def is_plain(self) -> bool:
-        """Whether the part is."""
+        """Whether the part is written without a dictionary."""
         return self._part.is_plain
 
     def to_file_values(self, codes: Codes) -> Codes | pa.Array:
-        """Turn places of the compound's domain into what is written of the part."""
+        """Converts indices in the compound's domain to the written form of the part."""
         return self._part.to_file_values(
             self.sensitive.compute_part_codes(self.number).astype(self._part.code_type).take(codes)
         )

@@ -1,4 +1,4 @@
-"""The kinds of things that records show: one line each."""
+"""The registry of record encodings, one line each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENCODINGS: tuple[type[RecordEncoding], ...] = (
 )
 
 TABLES = tuple(dict.fromkeys(file for kind in ENCODINGS for file in kind.FILES))
-"""Every table that some release has, beside its weights."""
+"""Every table that some encoding has, except the weights."""
 
 RECORD_FILES = tuple(dict.fromkeys(kind.FILES[0] for kind in ENCODINGS))
-"""Every file that some release has its records in."""
+"""Every file that some encoding stores its records in."""

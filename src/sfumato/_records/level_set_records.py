@@ -1,4 +1,4 @@
-"""A record shows a level of a hierarchy, and a set of values: those of some whole groups of that level."""
+"""The level-set encoding: a record publishes a level of a hierarchy, and a set of whole groups of that level."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from sfumato._records.set_records import SetEncoding, make_mismatch_error, read_
 from sfumato._records.sql_quoting import TABLE, quote_if_needed, quote_name
 
 BATCH_ROWS = 1 << 16
-"""So many records are unpacked at once."""
+"""The number of records that are unpacked at once."""
 
 
 @dataclass(frozen=True)
 class LevelSetEncoding(SetEncoding):
-    """A level, and a set of its groups.
+    """Publishes a level and a set of its groups.
 
-    What a record may hold or not are, for each level in turn, its groups, and that the record is of this level.
+    The possible members of a record are, for each level in turn, its groups, and an indicator of the level.
     """
 
     levels: tuple[str, ...]
     """The names of the levels, the finest first."""
     groups: tuple[tuple[int, ...], ...]
-    """For each level, the place of each value's group."""
+    """For each level, the index of each value's group."""
     set_sizes: tuple[int, ...]
-    """How many groups a set of each level holds."""
+    """The number of groups in a set of each level."""
 
     @property
     def has_cells(self) -> bool:
-        """A column says at which level a record was drawn."""
+        """True: a column gives the level of a record."""
         return True
 
     def name_cell_column(self, sensitive: str) -> str:
-        """The level of what is sensitive."""
+        """The name of the level column."""
         return f"{sensitive}_level"
 
     # ---------------------------------------------------------------------------------------------------------- writing
@@ -56,7 +56,7 @@ class LevelSetEncoding(SetEncoding):
     def make_columns(
         self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str
     ) -> tuple[PublishedColumn, ...]:
-        """One column of sets, where the sensitive column stood, and the levels after all others."""
+        """One column of sets in place of the sensitive column, and the level column at the end."""
         names = pa.array(self.levels, type=pa.string())
         return (*super().make_columns(columns, sensitive, cell), CodedColumn(cell, names, False))
 
@@ -71,7 +71,7 @@ class LevelSetEncoding(SetEncoding):
         return (naming.joined_name, naming.cell or "")
 
     def describe(self, subject: str, naming: Naming) -> str:
-        """What a record shows."""
+        """Describes the encoding."""
         coarser_levels = " or ".join(map(format_as_code, self.levels[1:]))
         return (
             f"{super().describe(subject, naming)} The column {format_as_code(naming.cell or '')} says at which level "
@@ -79,12 +79,12 @@ class LevelSetEncoding(SetEncoding):
         )
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
-        """The set holds the value; the weights are those of the record's level."""
+        """Tests if the set contains the value; the weights are those of the record's level."""
         test, _ = super().write_match(naming, columns, value)
         return test, [f"d.{quote_if_needed(naming.cell or '')} = w.level"]
 
     def list_extra_terms(self, naming: Naming) -> Sequence[str]:
-        """The weights of the other groups that the set holds, by how near of kin they are to the value."""
+        """The weights of the other groups in the set, by their closeness to the value in the hierarchy."""
         data, suffixes = (
             quote_if_needed(naming.joined_name),
             ["", *(f"_{degree}" for degree in range(2, len(self.levels)))],
@@ -95,7 +95,7 @@ class LevelSetEncoding(SetEncoding):
 
     @cached_property
     def layout(self) -> list[tuple[int, Indices, Indices]]:
-        """For each level: where its groups begin, the group of each value, and the first value of each group."""
+        """For each level: the start of its groups, the group of each value, and the first value of each group."""
         level_layouts, start = [], 0
         for places in map(np.array, self.groups):
             first = np.unique(places, return_index=True)[1]
@@ -105,11 +105,11 @@ class LevelSetEncoding(SetEncoding):
 
     @property
     def width(self) -> int:
-        """The groups of all levels, and the levels."""
+        """The number of groups of all levels, plus the number of levels."""
         return sum(len(first) + 1 for _, _, first in self.layout)
 
     def list_needed_members(self, places: Sequence[int]) -> Sequence[int]:
-        """Everything in the groups of the last level that hold one of the places, and the levels."""
+        """All members below those groups of the last level that contain one of the values, and the levels."""
         top = np.array(self.groups[-1])
         is_kin = np.isin(top, top[np.array(places, dtype=np.int64)])
         needed_groups = [[*np.unique(groups[is_kin]), len(first)] for _, groups, first in self.layout]
@@ -130,11 +130,11 @@ class LevelSetEncoding(SetEncoding):
         return partial(_read, self, (naming.cell or "", naming.joined_name))
 
     def decode_column(self, column: pa.Array, domain: pa.Array) -> Codes:
-        """A row of zeros and ones for each level and set that are one value."""
+        """A row of zeros and ones for each combined level and set."""
         return self.decode_records(*column.flatten())
 
     def decode_records(self, levels: pa.Array, sets: pa.Array) -> Codes:
-        """A row of zeros and ones for each record; what no record of its level can hold is refused."""
+        """A row of zeros and ones for each record; sets that no record of its level can have are rejected."""
         try:
             if levels.null_count or sets.null_count:
                 raise make_mismatch_error()
@@ -150,7 +150,7 @@ class LevelSetEncoding(SetEncoding):
         return membership_rows
 
     def _fill_rows(self, membership_rows: Codes, numbers: Codes, set_bytes: Bytes) -> None:
-        """Write into empty rows what records of these levels, whose sets are these bytes, hold of their level."""
+        """Fills empty rows with the groups of records of one level, given the bytes of their sets."""
         unused = (1 << (-self.size % 8)) - 1
         if numbers.max(initial=0) >= len(self.levels) or (set_bytes[:, -1] & unused).any():
             raise make_mismatch_error()

@@ -1,4 +1,4 @@
-"""A record shows a set of values by a column of truth values for each value of the domain, which every tool reads."""
+"""The member-column encoding: a set of values as one boolean column for each value, which every tool reads."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 MOST_COLUMNS = 1024
-"""More columns than this are a burden for most tools."""
+"""Most tools handle more columns than this badly."""
 LONGEST_WORD = 40
 """The longest part of a column's name that is taken from a value."""
 
 
 @dataclass(frozen=True)
 class MemberColumnEncoding(SetEncoding):
-    """A set of values of the domain, a column for each value."""
+    """Publishes a set of values of the domain, one column for each value."""
 
     set_size: int
-    """How many values a set holds."""
+    """The number of values in a set."""
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
     def check(self, sensitive: SensitiveColumns) -> None:
-        """Each value takes a column."""
+        """Rejects domains with too many values, because each value takes a column."""
         if self.size > MOST_COLUMNS:
             raise SpecError(
-                f"sets of {self.size:,} values would take as many columns; write them as bits (`form='bits'`)."
+                f"sets of {self.size:,} values would take {self.size:,} columns; write them as bits (`form='bits'`)."
             )
 
     def make_columns(
         self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str
     ) -> tuple[PublishedColumn, ...]:
-        """The columns of the values, where the first sensitive column stood."""
+        """The columns of the values, in place of the first sensitive column."""
         part_names = [part.name for part in sensitive.parts]
         names = make_member_names(sensitive.name, sensitive.domain)
         other_names = {column.name.lower(): column.name for column in columns if column.name not in part_names}
         if name_clashes := [other_names[name.lower()] for name in names if name.lower() in other_names]:
             raise SpecError(
-                f"the column {name_clashes[0]!r} has the name that a column of the sets would have; rename it, leave "
-                "it out (`drop=`), or write the sets as bits (`form='bits'`)."
+                f"the column {name_clashes[0]!r} has the same name as a column of the sets; rename it, drop it "
+                "(`drop=`), or write the sets as bits (`form='bits'`)."
             )
         members = [MemberColumn(sensitive, place, name) for place, name in enumerate(names)]
         published_columns: list[PublishedColumn] = []
@@ -68,17 +68,17 @@ class MemberColumnEncoding(SetEncoding):
         return tuple(published_columns)
 
     def make_readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
-        """As they are."""
+        """Returns the batch unchanged; it is readable already."""
         return batch
 
     # ------------------------------------------------------------------------------------------------------- describing
 
     def list_column_names(self, naming: Naming) -> tuple[str, ...]:
-        """The columns of the values, in the order of the domain."""
+        """The columns of the values, in domain order."""
         return make_member_names(naming.joined_name, naming.domain)
 
     def describe(self, subject: str, naming: Naming) -> str:
-        """What a record shows."""
+        """Describes the encoding."""
         first, *_, last = self.list_column_names(naming)
         return (
             f"{subject}: each record shows a set of values, which may or may not hold the true one. For each value a "
@@ -88,7 +88,7 @@ class MemberColumnEncoding(SetEncoding):
         )
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
-        """The column of the value says that the set holds it."""
+        """Tests the column of the value."""
         return f"d.{quote_if_needed(self.list_column_names(naming)[naming.domain.index(value)])}", []
 
     def list_weight_columns(self, naming: Naming) -> dict[str, Sequence[str]]:
@@ -98,7 +98,7 @@ class MemberColumnEncoding(SetEncoding):
     # --------------------------------------------------------------------------------------------------------- trusting
 
     def check_footer(self, path: Path, naming: Naming, metadata: pq.FileMetaData) -> None:
-        """Every column of a value holds truth values, and none is missing."""
+        """Checks that every column of a value holds booleans without missing ones."""
         names = set(self.list_column_names(naming))
         columns = [metadata.schema.column(place) for place in range(metadata.num_columns)]
         member_columns = [column for column in columns if column.path in names]
@@ -112,25 +112,25 @@ class MemberColumnEncoding(SetEncoding):
         return partial(_read, self.list_column_names(naming))
 
     def write_column(self, naming: Naming) -> str:
-        """The truth values of a record, as a list."""
+        """The booleans of a record, as a list."""
         return f"[{', '.join(f'{quote_name(TABLE)}.{quote_name(name)}' for name in self.list_column_names(naming))}]"
 
     def decode_column(self, column: pa.Array, domain: pa.Array) -> Codes:
-        """A row of zeros and ones for each list of truth values."""
+        """A row of zeros and ones for each list of booleans."""
         flat = column.flatten()
         if column.null_count or flat.null_count or len(flat) != len(column) * self.size:
             raise make_mismatch_error()
         return _convert_to_numbers(flat).reshape(len(column), self.size)
 
     def count_members(self, batch: pa.RecordBatch, domain: pa.Array) -> tuple[Counts, bool]:
-        """How many values each set holds; nothing else can be written in truth values."""
+        """The number of values in each set; booleans cannot contain anything else."""
         set_sizes = np.zeros(batch.num_rows, dtype=np.uint16)  # there are no more than MOST_COLUMNS
         for column in batch.columns:
             set_sizes += _convert_to_numbers(column)
         return set_sizes.astype(np.int64), False
 
     def list_scan_columns(self, naming: Naming) -> list[str]:
-        """Each column by itself."""
+        """Each column separately."""
         return [f"{quote_name(TABLE)}.{quote_name(name)}" for name in self.list_column_names(naming)]
 
     def decode_columns(self, columns: Sequence[pa.Array], domain: pa.Array) -> Codes:
@@ -140,9 +140,9 @@ class MemberColumnEncoding(SetEncoding):
     def tally_hits(
         self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
     ) -> dict[Key, WeightTallies] | None:
-        """Count the wanted members, and put them and the others into one place each: which one does not matter.
+        """Counts the wanted members, and puts them and the others into one arbitrary member each.
 
-        All sets hold as many values, so what is not wanted need not be read.
+        All sets have the same size, so the unwanted members need not be read.
         """
         if value_mask.all() or not value_mask.any():
             return None
@@ -163,7 +163,7 @@ class MemberColumnEncoding(SetEncoding):
 
 
 def _sum_by_group(scanner: Scanner, scan: Scan, sums: Sequence[str]) -> list[tuple[Key, list[float]]]:
-    """Sums over the records of each group, in the order of the groups."""
+    """Sums over the records of each group, in group order."""
     order = f" ORDER BY {scan.order}" if scan.groups else ""
     rows = scanner.fetch_rows(f"SELECT {', '.join([*scan.group_columns, *sums])} {scan.clause} GROUP BY ALL{order}")
     width = len(scan.groups)
@@ -172,10 +172,9 @@ def _sum_by_group(scanner: Scanner, scan: Scan, sums: Sequence[str]) -> list[tup
 
 @lru_cache(maxsize=64)
 def make_member_names(name: str, domain: tuple[Value, ...]) -> tuple[str, ...]:
-    """A column's name for each value: letters and digits of the value, and a number where two would be the same.
+    """Makes a column name for each value: its letters and digits, and a number to make names unique.
 
-    Nothing of a value gets into a name that would need care: values can be anything, and names of columns that differ
-    in small and capital letters alone are the same for many tools.
+    No special character of a value enters a name. Names are unique regardless of case, because many tools ignore it.
     """
     unique_names: dict[str, None] = {}
     for place, value in enumerate(domain, 1):
@@ -194,7 +193,7 @@ def _read(names: Sequence[str], batch: pa.RecordBatch) -> Codes:
 
 
 def _stack_members(columns: Sequence[pa.Array]) -> Codes:
-    """A row of zeros and ones for each record; those of one value lie together."""
+    """A row of zeros and ones for each record, stored column by column."""
     membership = np.empty((len(columns), len(columns[0])), dtype=np.uint8)
     for line, column in zip(membership, columns, strict=True):
         line[:] = _convert_to_numbers(column)
@@ -209,7 +208,7 @@ def _convert_to_numbers(column: pa.Array) -> Codes:
 
 @dataclass(frozen=True)
 class MemberColumn:
-    """Whether the set of each record holds one value."""
+    """A boolean column: whether each record's set contains one value."""
 
     sensitive: SensitiveColumns
     place: int
@@ -218,12 +217,12 @@ class MemberColumn:
     has_missing = False
     dictionary_values = None
     is_plain = True
-    """Truth values are written as they are."""
+    """Booleans are written without a dictionary."""
     written_type = pa.bool_()
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is made from: those of the sets."""
+        """The key of the rewritten rows of the sets."""
         return self.sensitive.name
 
     def to_file_values(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:

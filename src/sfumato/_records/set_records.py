@@ -1,4 +1,4 @@
-"""A record shows a set of values, which may or may not hold the true one."""
+"""The set encoding: a record publishes a set of values, which may or may not contain the true one."""
 
 from __future__ import annotations
 
@@ -27,35 +27,36 @@ from sfumato._records.tally import Key, Scan, Scanner, Tally, WeightTallies
 from sfumato.errors import ReleaseFormatError, SpecError
 
 LARGEST_DICTIONARY_SET = 24
-"""Sets of so many values are written with a dictionary."""
+"""Sets up to this size are written with a dictionary."""
 
 WORD_BYTES = 8
 LARGEST_BYTE = 255
-"""So many zeros and ones have a sum that fits into a byte."""
+"""The sum of this number of zeros and ones fits into a byte."""
 
 
 @dataclass(frozen=True)
 class SetEncoding(RecordEncoding):
-    """A set of values of the domain."""
+    """Publishes a set of values of the domain."""
 
     size: int
     """The number of values of the domain."""
     is_list: bool
-    """Whether the sets are lists of values; else they are bits, the first value the highest bit of the first byte."""
+    """Whether the sets are lists of values; otherwise they are bits, the first value the highest bit of the first byte.
+    """
 
     WARNING: ClassVar = "Never count the sets as they stand: most of their members are chance."
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
     def check(self, sensitive: SensitiveColumns) -> None:
-        """A list can hold the values of one column only."""
+        """Rejects lists for several columns, because a list holds the values of one column only."""
         if self.is_list and len(sensitive.parts) > 1:
-            raise SpecError("sets of a compound are written as bits; leave `form='list'` out.")
+            raise SpecError("sets of several columns are written as bits; remove `form='list'`.")
 
     def make_columns(
         self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str
     ) -> tuple[PublishedColumn, ...]:
-        """One column of sets, where the first sensitive column stood."""
+        """One column of sets, in place of the first sensitive column."""
         parts = [part.name for part in sensitive.parts]
         return tuple(
             SetColumn(sensitive, self.is_list) if column.name == parts[0] else column
@@ -64,7 +65,7 @@ class SetEncoding(RecordEncoding):
         )
 
     def make_readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
-        """Bits as lists of the values that they stand for."""
+        """Converts bits to lists of their values."""
         place = batch.schema.get_field_index(naming.joined_name)
         if self.is_list or place < 0:  # other tables of the release have no sets
             return batch
@@ -85,19 +86,19 @@ class SetEncoding(RecordEncoding):
         return (naming.joined_name,)
 
     def describe(self, subject: str, naming: Naming) -> str:
-        """What a record shows."""
+        """Describes the encoding."""
         form = "a list of values" if self.is_list else f"bits: {self.size} of them, in the order of the domain"
         return f"{subject}: each record shows a set of values, as {form}, which may or may not hold the true one."
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
-        """The set holds the value."""
+        """Tests if the set contains the value."""
         data = f"d.{quote_if_needed(naming.joined_name)}"
         return f"list_contains({data}, w.value)" if self.is_list else f"get_bit({data}::BIT, w.place) = 1", []
 
     # --------------------------------------------------------------------------------------------------------- trusting
 
     def check_footer(self, path: Path, naming: Naming, metadata: pq.FileMetaData) -> None:
-        """Sets are bits of one length, or lists that are no longer than the domain."""
+        """Checks that sets are bits of one length, or lists no longer than the domain."""
         columns = [metadata.schema.column(place) for place in range(metadata.num_columns)]
         is_right = all(
             column.physical_type == "FIXED_LEN_BYTE_ARRAY" and column.length == -(-self.size // 8)
@@ -116,33 +117,33 @@ class SetEncoding(RecordEncoding):
         return partial(_read, naming.joined_name, self, naming.make_part_domain(0))
 
     def sum_weights(self, codes: Codes, weights: Floats) -> Floats:
-        """The sum of the weights of each record's members; most weights are zero, and need no look."""
+        """The sum of the weights of each record's members; most weights are zero and are skipped."""
         nonzero_places = np.flatnonzero(weights)
         return np.asarray(codes[:, nonzero_places] @ weights[nonzero_places])
 
     @property
     def width(self) -> int:
-        """How many things a record may hold or not."""
+        """The number of possible members of a record."""
         return self.size
 
     def list_needed_members(self, places: Sequence[int]) -> Sequence[int]:
-        """Which of these must be counted, for the count of some places."""
+        """The members that must be counted for the count of some values."""
         return places
 
     def write_column(self, naming: Naming) -> str:
-        """SQL of what a record shows."""
+        """SQL of the published value of a record."""
         return f"{quote_name(TABLE)}.{quote_name(naming.joined_name)}"
 
     def list_scan_columns(self, naming: Naming) -> list[str]:
-        """SQL of what a record shows, as it is read: in one column, or in several."""
+        """SQL of the published value of a record for a scan, in one column or in several."""
         return [self.write_column(naming)]
 
     def decode_columns(self, columns: Sequence[pa.Array], domain: pa.Array) -> Codes:
-        """A row of zeros and ones for each set, from the columns that are read."""
+        """A row of zeros and ones for each set, from the scanned columns."""
         return self.decode_column(columns[0], domain)
 
     def tally_groups(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, WeightTallies]:
-        """Let DuckDB number the groups, and add the members up here."""
+        """Counts members by group: DuckDB numbers the groups, and numpy adds the members up."""
         columns = self.list_scan_columns(naming)
         keys, batches = scan.number_groups(scanner, columns)
         scan.check_size(len(keys), self.width)
@@ -159,16 +160,16 @@ class SetEncoding(RecordEncoding):
         }
 
     def tally_conditions(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
-        """The members of the sets of each condition."""
+        """Counts the members of the sets of each condition."""
         return Tally(*counter.count_members(self.make_reader(naming), self.width, self.list_needed_members))
 
     def sum_members(
         self, batches: Iterable[pa.RecordBatch], shape: tuple[int, int], domain: pa.Array, columns: int = 1
     ) -> tuple[Floats, Floats]:
-        """For each group and weight: the sum of the weights of the sets that hold each value, and of all sets.
+        """For each group and weight: the sum of the weights of the sets that contain each value, and of all sets.
 
-        Each batch has the number of the group, the sets, in one column or so many, and a column for each weight but the
-        first, which is one.
+        Each batch has the number of the group, the sets in `columns` columns, and a column for each weight but the
+        first, which is 1.
         """
         groups, width = shape
         sums, rows = np.zeros((groups, width, self.width)), np.zeros((groups, width))
@@ -197,7 +198,7 @@ class SetEncoding(RecordEncoding):
             raise make_mismatch_error() from error
 
     def count_members(self, batch: pa.RecordBatch, domain: pa.Array) -> tuple[Counts, bool]:
-        """How many values each set holds, and whether there is anything that stands for no value."""
+        """The number of values in each set, and whether any member stands for no value."""
         column = batch.column(0)
         if self.is_list:
             members = self.decode_column(column, domain).sum(axis=1)
@@ -205,7 +206,7 @@ class SetEncoding(RecordEncoding):
         try:
             rows = read_set_bytes(column, self.size)
         except pa.ArrowException as error:
-            raise ReleaseFormatError("the release holds sets of another size than its domain has.") from error
+            raise ReleaseFormatError("the release contains sets of another size than its domain.") from error
         if column.null_count:
             return np.zeros(1, dtype=np.int64), True
         unused = (1 << (-self.size % 8)) - 1
@@ -213,14 +214,14 @@ class SetEncoding(RecordEncoding):
 
 
 def _count_members(rows: npt.NDArray[np.uint8]) -> Counts:
-    """How many bits each row has: by words, of which there are an eighth as many as bytes.
+    """The number of set bits of each row, counted by words, which are eight times fewer than bytes.
 
-    Words begin where rows do, so they reach into the next row, of which nothing is counted.
+    Words start at row starts and may extend into the next row; those bits are masked.
     """
     count, width = rows.shape
     data = np.append(rows.ravel(), np.zeros(WORD_BYTES, dtype=np.uint8))
     members: Counts = np.zeros(count, dtype=np.int64)
-    for start in range(0, width if count else 0, WORD_BYTES):  # of no rows there is nothing to begin in
+    for start in range(0, width if count else 0, WORD_BYTES):  # an empty array has no start
         row_words: Bits64 = np.ndarray((count,), "<u8", data, start, (width,))
         row_mask = LARGEST_WORD >> np.uint64(8 * max(0, start + WORD_BYTES - width))
         members += np.bitwise_count(row_words & row_mask)
@@ -232,7 +233,7 @@ def _read(name: str, encoding: SetEncoding, domain: pa.Array, batch: pa.RecordBa
 
 
 def _add_members(sums: Floats, numbers: Counts, members: Codes, weights: Sequence[Amounts]) -> None:
-    """Add the sets of one batch, few at a time: a byte holds the sum of some, and numbers take eight times the room."""
+    """Adds the sets of one batch, a few at a time: a byte can hold their sum, in an eighth of the space."""
     present, starts = [0], [0]
     if len(sums) > 1:
         order = np.argsort(numbers, kind="stable")
@@ -257,7 +258,7 @@ def _encode_lists(column: pa.Array, domain: pa.Array) -> Codes:
 
 
 def _count_listed_members(path: Path, name: str) -> int:
-    """How many members the lists of a column have together."""
+    """The total number of members in the lists of a column."""
     try:
         return count_column_values(read_footer(path), name)
     except ThriftError as error:
@@ -265,13 +266,13 @@ def _count_listed_members(path: Path, name: str) -> int:
 
 
 def make_mismatch_error() -> ReleaseFormatError:
-    """What to say of sets that the release cannot have."""
-    return ReleaseFormatError("the release holds sets that are not of its domain; get it again from its publisher.")
+    """The error for sets that the release cannot contain."""
+    return ReleaseFormatError("the release contains sets that do not fit its domain; get it again from its publisher.")
 
 
 @dataclass(frozen=True)
 class SetColumn:
-    """A set of values for each record: as bits, or as a list of the values that a single column has."""
+    """A column of sets: as bits, or as lists of the values of a single column."""
 
     sensitive: SensitiveColumns
     is_list: bool
@@ -281,17 +282,17 @@ class SetColumn:
 
     @property
     def is_plain(self) -> bool:
-        """Bits of so many values hardly repeat, and a dictionary of them would be given up half-way."""
+        """Whether sets are written without a dictionary: large sets hardly repeat, so a dictionary would not pay."""
         return not self.is_list and len(self.sensitive.numbers) > LARGEST_DICTIONARY_SET
 
     @property
     def name(self) -> str:
-        """The name of what is sensitive."""
+        """The joined names of the sensitive columns."""
         return self.sensitive.name
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is made from."""
+        """The key of its rewritten rows."""
         return self.sensitive.name
 
     @property
@@ -302,7 +303,7 @@ class SetColumn:
         return pa.binary(-(-len(self.sensitive.numbers) // 8))
 
     def to_file_values(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
-        """Leave the bits as they are, or list the values they stand for in canonical order."""
+        """Keeps the bits, or lists their values in canonical order."""
         if not self.is_list:
             return bits
         members = unpack_sets(bits, len(self.sensitive.numbers))

@@ -1,4 +1,4 @@
-"""How SQL is written: names and values, quoted so that they can be anything."""
+"""Quotes names and values for SQL."""
 
 from __future__ import annotations
 
@@ -20,58 +20,58 @@ _RESERVED_WORDS = (
     "where window with"
 )
 _RESERVED = frozenset(_RESERVED_WORDS.split())
-"""Words that mean something else in SQL, so that a column of the name needs quotes."""
+"""Reserved words of SQL; a column with such a name needs quotes."""
 
 
 def quote_name(name: str) -> str:
-    """A name as SQL writes it if it may be anything."""
+    """A quoted name."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def quote_if_needed(name: str) -> str:
-    """A name as people write it: in quotes only if it needs them."""
+    """A name, quoted only if necessary."""
     return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else quote_name(name)
 
 
 def format_level(column: str, level: str) -> str:
-    """A level of a column as people write it in SQL."""
-    level_name = level if _PLAIN.fullmatch(level) else quote_name(level)  # behind a dot no word is reserved
+    """A level of a column, as in `diagnosis.chapter`."""
+    level_name = level if _PLAIN.fullmatch(level) else quote_name(level)  # after a dot no word is reserved
     return f"{quote_if_needed(column)}.{level_name}"
 
 
 TABLE = "release"
-"""What an analyst calls the release in SQL."""
+"""The name of the release in SQL."""
 
 RECORDS = quote_name("sfumato records")
-"""All columns of the release; what is called `release` has only the public ones."""
+"""All columns of the release; the table `release` has only the public ones."""
 
 
 def quote_text(content: str) -> str:
-    """A text in SQL; a NUL would end the statement, so it is written by its number."""
+    """A quoted string; a NUL would end the statement, so it is written by its number."""
     parts = ["'" + part.replace("'", "''") + "'" for part in content.split("\0")]
     return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"
 
 
 def format_literal(value: Scalar, kind: str) -> str:
-    """A value of a DuckDB type in SQL, so that nothing of it is lost."""
+    """A value of a DuckDB type as an exact SQL literal."""
     if value is None:
         return f"CAST(NULL AS {kind})"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, str):
         return quote_text(value)
-    # The digits that Python writes give the same number back; a decimal writes itself.
+    # Python writes digits that read back as the same number; a decimal writes itself.
     value_text = value.isoformat() if isinstance(value, datetime.date) else str(value)
     return f"CAST({quote_text(value_text)} AS {kind})"
 
 
 def write_equality(column: str, value: Scalar) -> str:
-    """SQL of whether a column, as it is written, has a value: as a person would write it."""
+    """An SQL condition that a column has a value, in a readable form."""
     return f"{column} IS NULL" if value is None else f"{column} = {format_plain_value(value)}"
 
 
 def format_plain_value(value: Scalar) -> str:
-    """A value in SQL as a person would write it."""
+    """An SQL literal in a readable form."""
     if isinstance(value, float) and not math.isfinite(value):
         return format_literal(value, "DOUBLE")
     from sqlglot import exp  # noqa: PLC0415 - takes long to load

@@ -1,4 +1,4 @@
-"""What is counted in a release: how many of the records of some conditions show each thing that can be shown."""
+"""Tallies: the counts of published values among the records of some conditions."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name
 from sfumato.errors import InternalError, QueryError
 
 MOST_CELLS = 1 << 26
-"""Groups times values of the domain: beyond this an answer would fill the memory, and nobody could read it."""
+"""The largest product of groups and domain values; a larger answer would fill the memory, and nobody could read it."""
 
 CONDITION_BATCH = 64
-"""So many conditions at a time are looked at bucket by bucket: all at once could fill the memory."""
+"""The number of conditions that are evaluated bucket by bucket at a time, to limit memory."""
 
 CachedResult = TypeVar("CachedResult")
 
 ResultRow = tuple[Any, ...]
-"""A row of the result of a statement: of what type each value is, the statement decides."""
+"""A row of a statement's result; the statement determines the types."""
 
 COUNT = "1"
 """The weight of a record that counts once."""
 
 
 class DerivedCache:
-    """Something of which others make what takes long and stays the same: it is made once."""
+    """Caches derived values, keyed by the function that computes them."""
 
     def derive(self, make: Callable[[Self], CachedResult]) -> CachedResult:
-        """What somebody makes of it."""
+        """The derived value of a function, computed once."""
         cache: dict[object, Any] = self.__dict__.setdefault("_made", {})
         if make not in cache:
             cache[make] = make(self)
@@ -45,49 +45,49 @@ class DerivedCache:
 
 @dataclass(frozen=True, eq=False)
 class Holdings(DerivedCache):
-    """What the buckets hold: a line for each bucket and value that meet. Buckets that hold the same may be one."""
+    """The contents of buckets: a line for each bucket and value. Buckets with equal contents may be merged."""
 
     buckets: Counts
     places: Counts
     counts: Counts
     domain_size: int
     times: Counts | None = None
-    """How many buckets each stands for; one, unless it is said."""
+    """The number of buckets that each represents; 1 by default."""
 
     @cached_property
     def sizes(self) -> Counts:
-        """How many records each bucket holds."""
+        """The number of records in each bucket."""
         return np.bincount(self.buckets, weights=self.counts).astype(np.int64)
 
     @cached_property
     def repeats(self) -> Counts:
-        """How many buckets each stands for."""
+        """The number of buckets that each represents."""
         return np.ones(len(self.sizes), dtype=np.int64) if self.times is None else self.times
 
     @cached_property
     def value_counts(self) -> Counts:
-        """How many records hold each value."""
+        """The number of records with each value."""
         lines = self.counts * self.repeats[self.buckets]
         return np.bincount(self.places, weights=lines, minlength=self.domain_size).astype(np.int64)
 
     @cached_property
     def _by_bucket(self) -> tuple[Indices, Indices]:
-        """The lines in the order of the buckets, and where each bucket begins."""
+        """The lines sorted by bucket, and the start of each bucket."""
         order = np.argsort(self.buckets, kind="stable")
         return self.places[order], np.searchsorted(self.buckets[order], np.arange(len(self.sizes)))
 
     def find_ranges(self, numbers: Floats) -> tuple[Floats, Floats]:
-        """The least and the largest number that a record of each bucket has, given one for each place."""
+        """The least and the largest number among each bucket's records, given a number for each domain value."""
         places, starts = self._by_bucket
         lines = numbers[places]
         return np.minimum.reduceat(lines, starts), np.maximum.reduceat(lines, starts)
 
     def attach_to(self, tally: Tally, release_tally: Tally | None) -> Tally:
-        """A tally of what is counted in each bucket, with what they hold."""
+        """A tally by bucket with the contents of the buckets attached."""
         return replace(tally, release_tally=release_tally, holdings=self)
 
     def find_buckets(self, places: Indices) -> tuple[Indices, Floats]:
-        """The buckets that hold one of the places, and how many of their records do."""
+        """The buckets with one of the values, and the number of their records with one."""
         is_wanted = np.zeros(self.domain_size, dtype=np.bool_)
         is_wanted[places] = True
         lines = np.flatnonzero(is_wanted[self.places])
@@ -97,7 +97,7 @@ class Holdings(DerivedCache):
         return buckets, np.bincount(number, weights=self.counts[lines], minlength=len(buckets)).astype(np.float64)
 
     def count_matches(self, places: Indices) -> Floats:
-        """How many records of each bucket hold one of the places."""
+        """The number of each bucket's records with one of the values."""
         is_wanted = np.zeros(self.domain_size, dtype=np.bool_)
         is_wanted[places] = True
         lines = np.where(is_wanted[self.places], self.counts, 0)
@@ -106,25 +106,25 @@ class Holdings(DerivedCache):
 
 @dataclass(frozen=True, eq=False)
 class Tally(DerivedCache):
-    """For the rows of some conditions on public columns (a line each): how many show each symbol or member.
+    """Counts of each symbol or member among the rows of some conditions on public columns, one line for each condition.
 
-    Where a row counts as much as a number in its public columns says, counts and rows are sums of those numbers. One
+    Where rows are weighted by a number in their public columns, counts and rows are sums of these numbers. One
     condition is a tally of one line.
     """
 
     counts: Amounts
     rows: Amounts
-    """The number of rows that satisfy each condition; exact, because public columns are untouched."""
+    """The exact number of rows that satisfy each condition; public columns are published unchanged."""
     release_tally: Tally | None = None
-    """The tally of all rows of the release, of one line, for the estimators that learn from it."""
+    """The tally of all rows of the release, for estimators that need it; it has one line."""
     holdings: Holdings | None = None
-    """What the buckets hold, where counts are by bucket."""
+    """The contents of the buckets, if counts are by bucket."""
     parts: Sequence[tuple[Tally, float]] = ()
-    """The tallies that this one is the sum of, each times a number; none where it was counted."""
+    """The weighted tallies that this one is the sum of; empty for a counted tally."""
 
     @classmethod
     def of_symbols(cls, counts: Amounts) -> Tally:
-        """A tally in which every row shows one symbol; from a line for each condition, or one alone."""
+        """A tally in which every row has one symbol, from one line or a line for each condition."""
         lines = counts.reshape(-1, counts.shape[-1])
         return cls(lines, lines.sum(axis=1))
 
@@ -137,7 +137,7 @@ class Tally(DerivedCache):
         return len(self.rows)
 
     def attach_context(self, release_tally: Tally | None, holdings: Holdings | None) -> Tally:
-        """The same with what estimators may look at besides."""
+        """The tally with further information for estimators."""
         return (
             replace(self, release_tally=release_tally) if holdings is None else holdings.attach_to(self, release_tally)
         )
@@ -148,7 +148,7 @@ class Tally(DerivedCache):
 
     @staticmethod
     def combine(parts: Sequence[tuple[Tally, float]]) -> Tally:
-        """Tallies of one release, each times a number, as one."""
+        """A weighted sum of tallies of one release."""
         if len(parts) == 1 and parts[0][1] == 1:
             return parts[0][0]
         counts, rows = (
@@ -157,9 +157,9 @@ class Tally(DerivedCache):
         return replace(parts[0][0], counts=counts, rows=rows, parts=tuple(parts))
 
     def count_in_buckets(self, places: Indices) -> tuple[Floats, Floats, Floats]:
-        """The buckets that hold one of the places: sizes, how often they do, and a line of selected records each."""
+        """The buckets with one of the values: sizes, numbers of matches, and selected records by condition."""
         if self.holdings is None:
-            raise InternalError("buckets cannot be counted without what they hold.")
+            raise InternalError("counts in buckets need the contents of the buckets.")
         bucket_indices, match_counts = self.holdings.find_buckets(places)
         return (
             self.holdings.sizes[bucket_indices].astype(np.float64),
@@ -168,7 +168,7 @@ class Tally(DerivedCache):
         )
 
     def find_bounds(self, places: Indices) -> tuple[Floats, Floats]:
-        """Between what the count of some places must lie under each condition, whoever holds what."""
+        """Certain bounds of the count of some values under each condition."""
         lines = np.arange(len(self))
         parts = (
             [self]
@@ -183,22 +183,22 @@ class Tally(DerivedCache):
         return least, most
 
     def sum_over_buckets(self, function: Callable[[Amounts], Floats]) -> Floats:
-        """A function of what is counted in each bucket, added up over those that are taken for one."""
+        """Applies a function to the counts of single buckets, and sums the results within merged buckets."""
         return function(self.counts)
 
     @property
     def single_counts(self) -> Amounts:
-        """What is counted in each bucket."""
+        """The counts of single buckets."""
         return self.counts
 
     @property
     def single_tally(self) -> Tally:
-        """The tally of every bucket by itself."""
+        """The tally with every bucket separate."""
         return self
 
 
 def compute_certain_bounds(size: Floats, selected: Floats, match_counts: Floats) -> tuple[Floats, Floats]:
-    """Between what the count of each condition must lie, given the buckets that hold a wanted value."""
+    """Certain bounds of each condition's count, given the buckets with a wanted value."""
     least = np.maximum(selected + match_counts - size, 0).sum(axis=-1)
     return least, np.minimum(selected, match_counts).sum(axis=-1)
 
@@ -211,12 +211,12 @@ WeightTallies = Mapping[str, Tally]
 
 
 def make_group_key(values: Sequence[Value]) -> Key:
-    """The values of a group; one object for every not-a-number, because two of them are never equal."""
+    """The values of a group; NaN is replaced by one shared object, because two NaN are never equal."""
     return tuple(math.nan if isinstance(value, float) and math.isnan(value) else value for value in values)
 
 
 def look_up_numbers(columns: Sequence[pa.Array], numbers_by_key: Mapping[Key, int]) -> Counts:
-    """The number of what stands in each row of some columns; -1 where nothing stands and that has no number."""
+    """Looks up a number for each row of some columns; -1 for rows of NULL without a number."""
     encoded = [
         distinct_values if pa.types.is_dictionary(distinct_values.type) else distinct_values.dictionary_encode()
         for distinct_values in columns
@@ -243,45 +243,45 @@ def look_up_numbers(columns: Sequence[pa.Array], numbers_by_key: Mapping[Key, in
 
 
 class Scanner(Protocol):
-    """A connection to one release: all that counting in SQL needs of it."""
+    """A connection to one release, with the operations that SQL counting needs."""
 
     def fetch_rows(self, sql: str) -> list[ResultRow]:
         """All rows of a statement, as Python values."""
         ...
 
     def fetch_table(self, sql: str) -> pa.Table:
-        """All rows of a statement."""
+        """All rows of a statement, as an Arrow table."""
         ...
 
     def fetch_batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a statement, some at a time."""
+        """The rows of a statement, in batches."""
         ...
 
     def fetch_cached_rows(self, sql: str) -> list[ResultRow]:
-        """All rows of a statement about all records, which is run once for all questions."""
+        """All rows of a statement about all records, which runs once for all questions."""
         ...
 
 
 @dataclass(frozen=True)
 class Scan:
-    """Which records are counted, by which groups, with which weights, and for how many answers each."""
+    """A scan of the records: conditions, groups, weights, and the number of answers for each group."""
 
     records: str = f"{RECORDS} AS {quote_name(TABLE)}"
-    """FROM."""
+    """The tables in FROM."""
     where: str | None = None
     groups: tuple[str, ...] = ()
     weights: tuple[str, ...] = ()
-    """SQL of numbers, besides the count."""
+    """SQL of weights, besides the count."""
     answers: int = 1
 
     @property
     def clause(self) -> str:
-        """FROM and WHERE."""
+        """The FROM and WHERE clauses."""
         return f"FROM {self.records}" + (f" WHERE {self.where}" if self.where else "")
 
     @property
     def group_columns(self) -> list[str]:
-        """The groups, under names of their own."""
+        """The groups, with internal names."""
         return [f"({group}) AS g{number}" for number, group in enumerate(self.groups)]
 
     @property
@@ -290,14 +290,15 @@ class Scan:
         return ", ".join(f"g{number}" for number in range(len(self.groups)))
 
     def check_size(self, groups: int, size: int) -> None:
-        """Refuse what would fill the memory."""
+        """Rejects scans that would fill the memory."""
         if groups * max(size * (1 + len(self.weights)), self.answers) > MOST_CELLS:
             raise QueryError("the query makes too many groups; group by fewer or coarser columns.")
 
     def number_groups(self, scanner: Scanner, columns: Sequence[str]) -> tuple[list[Key], Iterator[pa.RecordBatch]]:
-        """The groups in order; and the number of each record's group, what it shows, and its weights.
+        """The sorted groups, and batches with the group number, the published value and the weights of each record.
 
-        Records are numbered as they come: DuckDB would sort them all for it, and has not the memory for millions.
+        Records are numbered in the given order; DuckDB would otherwise sort them all, which takes too much memory for
+        millions.
         """
         keys: list[Key] = [()]
         if self.groups:
@@ -321,13 +322,13 @@ class Scan:
         return keys, map(number_batch, scanner.fetch_batches(sql) if keys else ())
 
     def make_tallies(self, sums: Sequence[Amounts], rows: Sequence[float] | None = None) -> WeightTallies:
-        """A tally for each weight, from its sums by symbol; where each row shows one symbol, the rows follow."""
+        """A tally for each weight, from its sums by symbol; `rows` is only needed if a row can have several."""
         totals = [weight_sums.sum().item() for weight_sums in sums] if rows is None else rows
         pairs = zip((COUNT, *self.weights), sums, totals, strict=True)
         return {weight: Tally.of_one(weight_sums, total) for weight, weight_sums, total in pairs}
 
     def make_empty_tallies(self, size: int) -> dict[Key, WeightTallies]:
-        """The answer where no record is counted: one empty tally, unless there is something to group by."""
+        """The result without any record: one empty tally, or none if there are groups."""
         return (
             {} if self.groups else {(): self.make_tallies([np.zeros(size, dtype=np.int64)] * (1 + len(self.weights)))}
         )

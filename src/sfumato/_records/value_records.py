@@ -1,4 +1,4 @@
-"""A record shows one value of the domain, or its cell and one value of that cell."""
+"""The value encoding: a record publishes one value of the domain, or its sub-table and one value of that sub-table."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ from sfumato._records.tally import Key, Scan, Scanner, Tally, WeightTallies, mak
 from sfumato.errors import ReleaseFormatError
 
 LARGEST_TABLE = 1 << 22
-"""Combinations of what the columns of a record show: up to this many, their symbols are looked up in a table."""
+"""The largest number of combinations of published columns whose symbols are looked up in a table."""
 
 FEW_CELLS = 256
-"""So many cells have a number of one byte, by which DuckDB groups without a hash table."""
+"""Up to this number of sub-tables, ids take one byte, by which DuckDB groups without a hash table."""
 
 
 @dataclass(frozen=True, eq=False)
 class ValueEncoding(RecordEncoding):
-    """One symbol, which is a value of the domain, or a cell and a value in it."""
+    """Publishes one symbol: a value of the domain, or a sub-table and a value in it."""
 
     symbols: Indices
-    """The value of each symbol, as its place in the domain."""
+    """The value of each symbol, as its index in the domain."""
     cells: Indices | None = None
-    """The cell of each symbol, in rising order; None where the release has no cells."""
+    """The sub-table of each symbol, in increasing order; None if the release has no sub-tables."""
 
     WARNING: ClassVar = "Never count the published values as they stand: most of them may be chance."
 
     @property
     def has_cells(self) -> bool:
-        """Whether a column says in which cell a record is."""
+        """Whether a column gives the sub-table of a record."""
         return self.cells is not None
 
     # ---------------------------------------------------------------------------------------------------------- writing
@@ -70,28 +70,28 @@ class ValueEncoding(RecordEncoding):
         return tuple(published_columns)
 
     def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> CodedRows:
-        """The codes of the values, and those of the cells."""
+        """The codes of the values, and those of the sub-tables."""
         return {name: perturbed.values} if perturbed.cells is None else {name: perturbed.values, cell: perturbed.cells}
 
     # ------------------------------------------------------------------------------------------------------- describing
 
     def list_column_names(self, naming: Naming) -> tuple[str, ...]:
-        """The sensitive columns, and that of the cells."""
+        """The sensitive columns, and that of the sub-tables."""
         return (*naming.sensitive, *([naming.cell] if naming.cell is not None else []))
 
     def describe(self, subject: str, naming: Naming) -> str:
-        """What a record shows."""
+        """Describes the encoding."""
         cells = ""
         if naming.cell is not None:
             cells = f" The column {format_as_code(naming.cell)} says in which cell of the table a record was perturbed."
         return f"{subject}: each record shows a value that may or may not be the true one.{cells}"
 
     def list_places(self, size: int) -> Sequence[int]:
-        """The values that are in some cell."""
+        """The values that occur in some sub-table."""
         return sorted(set(self.symbols.tolist()))
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
-        """The values are the same; the weights are those of the record's cell."""
+        """Tests if the values are equal; the weights are those of the record's sub-table."""
         equalities = [
             f"d.{quote_if_needed(name)} IS NOT DISTINCT FROM w.{quote_if_needed(column)}"
             for name, column in zip(naming.sensitive, columns, strict=True)
@@ -110,7 +110,7 @@ class ValueEncoding(RecordEncoding):
         return weights[codes]
 
     def tally_groups(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, WeightTallies]:
-        """Let DuckDB count what the columns show, and find the symbols here."""
+        """Counts the published columns with DuckDB, and maps them to symbols."""
         reader = self.make_reader(naming)
         column_aliases = [
             f"{quote_name(TABLE)}.{quote_name(name)} AS c{symbol_index}"
@@ -150,10 +150,10 @@ class ValueEncoding(RecordEncoding):
     def tally_hits(
         self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
     ) -> dict[Key, WeightTallies] | None:
-        """Count wanted and other values cell by cell, and put them into one symbol each: which one does not matter."""
+        """Counts wanted and other values in each sub-table, and puts them into one arbitrary symbol each."""
         first, sizes = self._cell_ranges
         name = "0" if naming.cell is None else f"{quote_name(TABLE)}.{quote_name(naming.cell)}"
-        # A number outside the range of a byte is an error of the release, and DuckDB complains.
+        # A number outside the range of a byte is an error of the release, and DuckDB reports it.
         cell = f"CAST({name} AS UTINYINT)" if len(sizes) <= FEW_CELLS else name
         columns = [*scan.group_columns, f"{cell} AS cell", "COUNT(*)", f"COUNT(*) FILTER (WHERE {condition})"]
         order = f" ORDER BY {scan.order}" if scan.groups else ""
@@ -178,19 +178,19 @@ class ValueEncoding(RecordEncoding):
 
     @cached_property
     def _cell_ranges(self) -> tuple[Indices, Indices]:
-        """The first symbol of each cell, and how many it has."""
+        """The first symbol and the number of symbols of each sub-table."""
         if self.cells is None:
             return np.zeros(1, dtype=np.int64), np.array([len(self.symbols)])
         sizes = np.bincount(self.cells)
         return np.cumsum(sizes) - sizes, sizes
 
     def tally_conditions(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
-        """The symbols of the records of each condition."""
+        """Counts the symbols of the records of each condition."""
         return Tally.of_symbols(counter.count_symbols(self.make_reader(naming), len(self.symbols)))
 
 
 class SymbolReader:
-    """Finds the symbol of each record: from its value, the parts of its value, or its cell and its value."""
+    """Finds the symbol of each record: from its value, the parts of its value, or its sub-table and its value."""
 
     def __init__(self, naming: Naming, encoding: ValueEncoding) -> None:
         values = [split_value(naming.domain[place]) for place in encoding.symbols.tolist()]
@@ -219,7 +219,7 @@ class SymbolReader:
         """Whether there is one column, and the code of each value is its symbol."""
 
     def _make_keys(self, codes: Sequence[Codes]) -> Codes:
-        """One number for what all columns of a record show; in few bytes, if it is looked up in a table."""
+        """Combines all published columns of a record into one integer, in few bytes if it is looked up in a table."""
         largest = int(np.prod([float(size) for size in self.sizes]))
         kind = np.min_scalar_type(largest) if largest <= LARGEST_TABLE else np.dtype(np.int64)
         keys = codes[0].astype(kind)
@@ -229,18 +229,18 @@ class SymbolReader:
         return keys
 
     def __call__(self, batch: pa.RecordBatch) -> Codes:
-        """The symbols of a batch; what no record may show is refused."""
+        """The symbols of a batch; values that no record may have are rejected."""
         return self.read_columns([batch.column(name) for name in self.names])
 
     def read_columns(self, columns: Sequence[pa.Array]) -> Codes:
-        """The symbols of records, from the columns that show them."""
+        """The symbols of records, from their published columns."""
         symbols = self.find_symbols(columns)
         if len(symbols) and symbols.max() >= len(self.symbols):
             raise _make_outside_domain_error()
         return symbols
 
     def find_symbols(self, columns: Sequence[pa.Array]) -> Codes:
-        """The symbols; one more than the last where there is none."""
+        """The symbols; the number after the last where there is none."""
         try:
             codes = [
                 encode_values(column, domain_values)
@@ -264,8 +264,8 @@ def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _make_outside_domain_error() -> ReleaseFormatError:
-    return ReleaseFormatError("the release holds a value outside its domain; get it again from its publisher.")
+    return ReleaseFormatError("the release contains a value outside its domain; get it again from its publisher.")
 
 
 def _make_mismatch_error() -> ReleaseFormatError:
-    return ReleaseFormatError("the release holds a value outside its cell; get it again from its publisher.")
+    return ReleaseFormatError("the release contains a value outside its cell; get it again from its publisher.")

@@ -1,1 +1,1 @@
-"""The files of a release: written whole, read with suspicion."""
+"""Writes the files of a release, and reads them as untrusted input."""

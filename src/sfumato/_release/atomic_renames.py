@@ -1,7 +1,7 @@
-"""Renames that replace nothing, and renames that change places: in one step where the system has one.
+"""Renames that never replace a file, and exchanges of two names, in one step where the system supports it.
 
-Linux has both as `renameat2`. Elsewhere, and on file systems that do not know it, a new name is given by what comes
-next to it, and changing places is left to the caller.
+Linux supports both with `renameat2`. Elsewhere, and on file systems without it, new names are given by the nearest
+equivalent, and the caller makes the exchange.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from pathlib import Path
 
 NO_REPLACE, EXCHANGE = 1, 2
 AT_FDCWD = -100
-"""Names are relative to the working directory: AT_FDCWD."""
+"""Names are relative to the working directory."""
 UNSUPPORTED_ERRORS = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM})
-"""What a system says that has no such call, or forbids calls it does not know, and a file system that cannot do it."""
+"""The errors of a system without this call, of one that forbids unknown calls, and of a file system without support."""
 OCCUPIED_ERRORS = frozenset({errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR})
 
 
 def rename_new(old: Path, new: Path) -> None:
-    """Rename, unless the new name is taken: then FileExistsError, and everything is as it was."""
+    """Rename, unless the new name exists: then raise FileExistsError and change nothing."""
     if renameat2(old, new, NO_REPLACE):
         return
     if not old.is_dir() or old.is_symlink():
         try:
-            os.link(old, new, follow_symlinks=False)  # a second name is never given over another file
+            os.link(old, new, follow_symlinks=False)  # a link never replaces another file
         except OSError as error:
             if error.errno not in UNSUPPORTED_ERRORS:
                 raise
@@ -35,7 +35,7 @@ def rename_new(old: Path, new: Path) -> None:
     if os.path.lexists(new):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(new))
     try:
-        old.rename(new)  # a directory takes the place of an empty directory at most
+        old.rename(new)  # a directory replaces at most an empty directory
     except OSError as error:
         if error.errno not in OCCUPIED_ERRORS:
             raise
@@ -43,12 +43,12 @@ def rename_new(old: Path, new: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Let two files or directories change places in one step; False if that cannot be done here."""
+    """Exchange two files or directories in one step; False if that is not possible here."""
     return renameat2(one, other, EXCHANGE)
 
 
 def renameat2(old: Path, new: Path, flags: int) -> bool:
-    """Rename as Linux can; False if there is no such call, and then nothing has changed."""
+    """Rename with the Linux call; False if there is no such call, and then nothing has changed."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
         return False

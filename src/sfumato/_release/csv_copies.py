@@ -1,8 +1,8 @@
 """CSV copies of the tables of a release, for programs that do not read Parquet.
 
-A copy says what its Parquet file says, and nothing else: it is made from that file alone, and made again to check it.
-So every value has one spelling, which no library may change: numbers as Python prints them, dates by ISO 8601, lists
-and sets as JSON. What is missing is empty, and an empty text is in quotes.
+A copy has the same content as its Parquet file. It is made from that file alone, and made again to check it. Every
+value therefore has one spelling, independent of libraries: numbers as Python prints them, dates by ISO 8601, and lists
+and sets as JSON. Missing values are empty, and empty strings are in quotes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def write_copy(sources: tuple[Path, ...], target: Path, encoding: RecordEncoding
 
 
 def compute_copy_digest(sources: tuple[Path, ...], encoding: RecordEncoding, naming: Naming) -> str:
-    """The SHA-256 that the copy of such files must have."""
+    """The SHA-256 that the copy of these files must have."""
     sink = _DigestSink()
     _write(sources, sink, encoding, naming)
     return sink.digest.hexdigest()
@@ -45,9 +45,9 @@ def _write(sources: tuple[Path, ...], sink: BinaryIO | _DigestSink, encoding: Re
 
 
 def _format_lines(columns: Sequence[pa.Array]) -> bytes:
-    """The lines of some rows: a text in quotes where it needs them, or is empty; what is missing is nothing at all."""
+    """The CSV lines of some rows; strings are quoted if necessary or empty, and missing values are empty."""
     quoted = [_quote_texts(column) for column in columns]
-    # A line without anything would be no row to most readers.
+    # Most readers would skip an empty line.
     empty_cell = '""' if len(columns) == 1 else ""
     lines = pc.binary_join_element_wise(*quoted, ",", null_handling="replace", null_replacement=empty_cell)
     return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
@@ -66,7 +66,7 @@ def _read_batches(sources: tuple[Path, ...]) -> Iterator[pa.RecordBatch]:
 
 
 def convert_to_texts(column: pa.Array) -> pa.Array:
-    """The values of a column as texts: each different one is spelled once."""
+    """The values of a column as strings; each distinct value is formatted once."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
@@ -91,7 +91,7 @@ def _format_value(value: Value) -> str:
 
 
 def _convert_lists_to_texts(column: pa.Array) -> pa.Array:
-    """Lists as JSON: members are spelled once each, and joined."""
+    """Lists as JSON; each distinct member is formatted once."""
     encoded = column.flatten().dictionary_encode()
     members = encoded.dictionary.to_pylist()
     texts = pa.array([json.dumps(to_json(value), ensure_ascii=False) for value in members], pa.string())

@@ -1,7 +1,7 @@
-"""What the publisher says of a release in words: title, description, licence, contact, and a sentence for each column.
+"""The publisher's description of a release: title, description, licence, contact, and one sentence for each column.
 
-Read from a small TOML file, and written where a Data Package has a place for each. The texts are the publisher's; to
-everybody else they are a stranger's, so they are of one kind and a bounded length, and shown as text only.
+It is read from a small TOML file, and written into the Data Package. For readers these strings are untrusted, so their
+length is limited, and they are shown as plain text.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ EMAIL = re.compile(r"[^<>@\s]+@[^<>@\s]+")
 
 @dataclass(frozen=True)
 class Description:
-    """What is said of a release; nothing need be."""
+    """The description of a release; every part is optional."""
 
     title: str = ""
     description: str = ""
     licence: str = ""
-    """A short name, such as CC-BY-4.0, or the address of a text."""
+    """A short name, such as CC-BY-4.0, or the address of the licence."""
     contact: str = ""
-    """A name, a name with an address in angle brackets, or an e-mail address alone."""
+    """A name, a name with an address in angle brackets, or an e-mail address."""
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class Description:
 
     @classmethod
     def read(cls, path: Path) -> Description:
-        """Read a TOML file, and refuse in one sentence what it should not have."""
+        """Read a TOML file, and refuse invalid content."""
         entries = read_toml(path, f"the description {str(path)!r}")
         if "license" in entries and "licence" not in entries:
             entries["licence"] = entries.pop("license")
@@ -56,32 +56,32 @@ class Description:
             raise SpecError(f"the key {unknown!r} in {str(path)!r} is unknown; the nearest known one is {nearest!r}.")
         columns = entries.pop("columns", {})
         if not isinstance(columns, dict):
-            raise SpecError(f"'columns' in {str(path)!r} should be a section [columns] with a line for each column.")
+            raise SpecError(f"'columns' in {str(path)!r} should be a section [columns] with one line for each column.")
         for name, text in (*entries.items(), *columns.items()):
             if not isinstance(text, str):
-                raise SpecError(f"{name!r} in {str(path)!r} should be a text in quotes.")
+                raise SpecError(f"{name!r} in {str(path)!r} should be a string in quotes.")
         return cls(**_join_lines(entries), columns=_join_lines(columns))
 
     @classmethod
     def read_optional(cls, path: str | Path | None) -> Description:
-        """Read a file if one is named."""
+        """Read the file, if one is named."""
         return NO_DESCRIPTION if path is None else cls.read(Path(path))
 
     def check_columns(self, names: Iterable[str]) -> None:
-        """Refuse words about columns that are not published: nobody would find them, and they may tell something."""
+        """Refuse descriptions of columns that are not published: they are useless, and may disclose something."""
         published_names = list(dict.fromkeys(names))
         for name in self.columns:
             if name not in published_names:
                 raise SchemaError(
                     explain_missing_column(
-                        name, published_names, "the description speaks of a column that is not published,"
+                        name, published_names, "the description names a column that is not published,"
                     )
                 )
 
     # ------------------------------------------------------------------------------------------------ as a Data Package
 
     def to_json(self) -> Json:
-        """What stands at the top of a Data Package."""
+        """The top-level entries of a Data Package."""
         return {
             **({"title": self.title} if self.title else {}),
             **({"description": self.description} if self.description else {}),
@@ -101,7 +101,7 @@ class Description:
 
     @classmethod
     def from_json(cls, package: JsonView) -> Description:
-        """Read a Data Package of a stranger: what does not look as it was written is refused."""
+        """Read an untrusted Data Package, and refuse a description in another form than `to_json` writes."""
         try:
             licence = "".join(_take_only_item(package.get("licenses", [{}])).values())
             contributor = _take_only_item(package.get("contributors", [{}]))
@@ -115,7 +115,7 @@ class Description:
             contact = f"{name} <{email}>" if email and email != name else name
             return cls(package.get("title", ""), package.get("description", ""), licence, contact, columns)
         except (LookupError, TypeError, ValueError, AttributeError, SfumatoError) as error:
-            raise ReleaseFormatError("what the release says of itself in words is not as it should be.") from error
+            raise ReleaseFormatError("the description of the release has an invalid form.") from error
 
     def list_lines(self) -> Iterator[str]:
         """Licence and contact for people."""
@@ -126,7 +126,7 @@ class Description:
 
 
 def check_texts(description: Description) -> None:
-    """Refuse what is no text, is long, or would steer a terminal or hide in a line."""
+    """Refuse values that are not strings, are too long, or contain control or invisible characters."""
     texts = {
         "title": description.title,
         "description": description.description,
@@ -137,13 +137,15 @@ def check_texts(description: Description) -> None:
     for name, text in named_texts:
         longest = LONGEST_TITLE if name in ("title", "licence", "contact") else LONGEST_TEXT
         if not isinstance(text, str) or len(text) > longest:
-            raise SpecError(f"{name!r} of the description is longer than {longest:,} letters, or no text; shorten it.")
+            raise SpecError(
+                f"{name!r} of the description is longer than {longest:,} characters, or not a string; shorten it."
+            )
         if UNPRINTABLE.search(text):
-            raise SpecError(f"{name!r} of the description has characters that cannot be seen; leave them out.")
+            raise SpecError(f"{name!r} of the description has invisible characters; remove them.")
 
 
 def _join_lines(texts: Mapping[str, str]) -> dict[str, str]:
-    """Texts of one line each, however they are broken in the file."""
+    """Each string on one line, however it is broken in the file."""
     return {name: " ".join(text.split()) for name, text in texts.items()}
 
 

@@ -1,4 +1,4 @@
-"""Where a release is to appear: as a directory or .zip here, or at an address in a store."""
+"""Destinations of a release: a local directory or .zip, or an address in a store."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from sfumato._release.staging import check_target, is_at, move_into_place
 from sfumato.errors import TargetError
 
 ProgressCallback = Callable[[str, int, int | None], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
+"""Called with the current task, the amount done, and the total amount."""
 
 
 class Destination(Protocol):
-    """A place for a release, which appears there whole or not at all."""
+    """A destination, where a release appears complete or not at all."""
 
     @property
     def is_packed(self) -> bool:
-        """Whether the release is to be one file."""
+        """Whether the release will be a single file."""
         ...
 
     @property
     def local_path(self) -> Path:
-        """A path here beside which the release is built."""
+        """A local path; the release is built beside it."""
         ...
 
     def check(self, *, force: bool) -> None:
-        """Refuse a place that cannot be written, has something, or has something else than a release."""
+        """Refuse a destination that is not writable, is occupied, or holds something other than a release."""
         ...
 
     def make_published_check(self, built_path: Path) -> Callable[[], bool]:
-        """A way to tell, later on, whether what was built has appeared."""
+        """A function that checks later whether the built release has appeared."""
         ...
 
     def place(self, built_path: Path, staging_folder: Path, progress: ProgressCallback, *, force: bool) -> None:
-        """Let what was built appear."""
+        """Move the built release to its destination."""
         ...
 
 
@@ -55,15 +55,15 @@ class LocalDestination:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the release is to be one file."""
+        """Whether the release will be a single file."""
         return self.local_path.suffix == ".zip"
 
     def check(self, *, force: bool) -> None:
-        """Refuse a path that cannot be written, exists, or is something else than a release."""
+        """Refuse a path that is not writable, exists, or is not a release."""
         check_target(self.local_path, force=force)
 
     def make_published_check(self, built_path: Path) -> Callable[[], bool]:
-        """Whether it has the name: a file or directory stays the same one under every name."""
+        """Whether the path is the built file or directory, which keeps its identity when renamed."""
         return partial(is_at, self.local_path, built_path.stat())
 
     def place(self, built_path: Path, staging_folder: Path, progress: ProgressCallback, *, force: bool) -> None:
@@ -73,7 +73,7 @@ class LocalDestination:
 
 @dataclass(frozen=True)
 class StoreDestination:
-    """An address in a store; the release is built where temporary files go."""
+    """An address in a store; the release is built in the folder for temporary files."""
 
     address: Address
 
@@ -88,20 +88,20 @@ class StoreDestination:
         return Path(tempfile.gettempdir()) / "release"
 
     def check(self, *, force: bool) -> None:
-        """Refuse an address that has a release, or anything else."""
+        """Refuse an address that holds a release, or other files."""
         store_upload.check_address(self.address, force=force)
 
     def make_published_check(self, built_path: Path) -> Callable[[], bool]:
-        """Whether its datapackage.json is at the address."""
+        """Whether the release's datapackage.json is at the address."""
         _, outer_manifest = store_upload.make_outer_manifest(built_path)
         return partial(store_upload.is_uploaded, outer_manifest, self.address)
 
     def place(self, built_path: Path, staging_folder: Path, progress: ProgressCallback, *, force: bool) -> None:
-        """Put its files into the store, and then its datapackage.json."""
+        """Upload the files to the store, and then datapackage.json."""
         store_upload.upload(built_path, self.address, force=force, progress=progress)
 
 
 def make_destination(out: str | Path) -> Destination:
-    """The place that is meant."""
+    """The destination of a path or an address."""
     address = Address.of(out, TargetError)
     return LocalDestination(Path(out)) if address is None else StoreDestination(address)

@@ -1,8 +1,8 @@
-"""The public description of a release: datapackage.json, as it is written; `manifest_reader` reads it.
+"""The public description of a release, written as datapackage.json; `manifest_reader` reads it.
 
-A release is a Data Package. What sfumato adds stands under the key `sfumato`: the format, the mechanism, its design,
-the ranges and the treatment of missing values. What of it may follow counts of the original table is for each mechanism
-to say.
+A release is a Data Package. The additions of sfumato are under the key `sfumato`: the format, the mechanism, its
+design, the ranges and the treatment of missing values. Each mechanism states which of these may depend on counts of the
+original table.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from sfumato.mechanisms.mechanism import AnyMechanism, Design
 
 FORMAT = 4
 NUMBERED_FORMAT = 4
-"""The first format whose manifest says by which template the README was written."""
+"""The first format whose manifest gives the number of the README template."""
 README_TEMPLATE, FIRST_TEMPLATE = 2, 2
-"""The template of a README that is written now, and the first that a manifest names.
+"""The current template of the README, and the first one that a manifest names.
 
-`verify` compares a README byte by byte with what its template makes of the manifest. A change of any sentence is a new
-template, and the old one must still be written for the releases that have it.
+`verify` compares a README byte by byte with the result of its template. Every changed sentence needs a new template,
+and old templates must still be available for existing releases.
 """
 MANIFEST = "datapackage.json"
 WEIGHTS = "weights.parquet"
 README = "README.md"
 PARQUET, CSV = ".parquet", ".csv"
 COPY_NAMES = tuple(name.removesuffix(PARQUET) + CSV for name in (*TABLES, WEIGHTS))
-"""What copies of tables are called."""
+"""The names of the copies of tables."""
 KNOWN_FILES = tuple(dict.fromkeys((TABLES[0], WEIGHTS, README, *TABLES, *COPY_NAMES)))
-"""Every file that some release has, beside the manifest."""
+"""The files that a release may contain, besides the manifest."""
 PART_NAME = re.compile(
     rf"({'|'.join(name.removesuffix('.parquet') for name in RECORD_FILES)})/part-[0-9]{{5}}\.parquet"
 )
-"""The name of a part of the records, where they are in several files."""
+"""The name of one part of the records, if they are in several files."""
 VALUE_WEIGHTS = ("value", "published")
 """The columns of weights.parquet that hold values of the domain."""
 WEIGHT_TYPES = {
@@ -70,43 +70,43 @@ PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a release says about itself."""
+    """The description of a release."""
 
     mechanism_name: str
     sensitive_columns: tuple[str, ...]
-    """The column that is protected, or those that are protected as one."""
+    """The protected column, or the columns that are protected as one."""
     sensitive_types: tuple[str, ...]
     """The Data Package type of each sensitive column's values."""
     fields: tuple[Field, ...]
     design: Design
     is_declared: bool
-    """Whether the domain was declared; else it was taken from the table."""
+    """Whether the domain was declared; otherwise it was taken from the table."""
     ranges: Mapping[str, tuple[str, ...]]
     nulls: str
     software: str
     is_test: bool
     cell_column: str | None = None
-    """The column that says in which cell a record is, where there are cells."""
+    """The column with the sub-table of each record, if there are sub-tables."""
     merged_values: Mapping[str, MergedValues] = dataclasses.field(default_factory=dict)
-    """Rare values that are published as one, by column."""
+    """Rare values that are published as one value, by column."""
     person_check: PersonCheck | None = None
-    """How it was made sure that a person has no more rows than the promise counts; None where nothing says so."""
+    """The check that a person has no more rows than the guarantee counts; None without a person column."""
     accepted_risks: AcceptedRisks = NO_ACCEPTED_RISKS
-    """What the publisher went on with in spite of a warning."""
+    """The risks that the publisher accepted in spite of a warning."""
     missing_markers: tuple[str, ...] = ()
-    """Texts of the original that stand for a missing value."""
+    """Strings of the original table that mark a missing value."""
     hierarchies: Mapping[str, Hierarchy] = dataclasses.field(default_factory=dict)
-    """Groups of the values of a sensitive column, by its name; the finest level is the domain."""
+    """Groups of the values of a sensitive column, by column name; the finest level is the domain."""
     published_levels: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """The level of a hierarchy whose groups are the values of a sensitive column, where they are not the original's."""
+    """The level of a hierarchy whose groups are published instead of a sensitive column's original values."""
     file_rows: tuple[int, ...] = (0,)
-    """How many records each file of them has; of a single one only the file itself says it."""
+    """The number of records of each file; 0 for a single file, whose own metadata has it."""
     has_copies: bool = False
-    """Whether each table is there as CSV too."""
+    """Whether each table also has a CSV copy."""
     description: Description = NO_DESCRIPTION
-    """What the publisher says in words."""
+    """The publisher's description of the release."""
     readme_template: int = README_TEMPLATE
-    """The template by which the README is written; 1 where the manifest is older than the number."""
+    """The template of the README; 1 if the manifest is older than the number."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -115,17 +115,17 @@ class Manifest:
 
     @cached_property
     def methods(self) -> Mapping[str, AnyMethod]:
-        """The ways to estimate, the default one first."""
+        """The estimation methods, the default first."""
         return self.mechanism.list_estimators(self.design)
 
     @cached_property
     def proposal(self) -> str | None:
-        """Which other way to count with where errors are large, and what it costs."""
+        """Another estimation method where errors are large, with its cost."""
         return self.mechanism.estimation_rules.propose_estimator(self.design)
 
     @cached_property
     def encoding(self) -> RecordEncoding:
-        """What a record of the release shows."""
+        """The record encoding of the release."""
         return self.mechanism.make_encoding(self.design)
 
     @cached_property
@@ -136,7 +136,7 @@ class Manifest:
 
     @cached_property
     def levels(self) -> dict[str, tuple[Value, ...]]:
-        """For each level, such as `diagnosis.chapter`, the group of each value of the domain."""
+        """The group of each value of the domain at each level, such as `diagnosis.chapter`."""
         return {
             format_level_name(name, level): tuple(path[number] for path in hierarchy.paths)
             for name, hierarchy in self.hierarchies.items()
@@ -151,22 +151,22 @@ class Manifest:
 
     @cached_property
     def naming(self) -> Naming:
-        """What the columns that show something are called."""
+        """The names of the published columns."""
         return Naming(self.sensitive_columns, self.domain, self.sensitive_types, self.cell_column)
 
     @property
     def is_independent(self) -> bool:
-        """Whether several sensitive columns are protected each for itself."""
+        """Whether several sensitive columns are protected separately."""
         return len(self.sensitive_columns) > 1 and self.mechanism.several_columns is not None
 
     @property
     def sensitive_name(self) -> str:
-        """The name of what is protected."""
+        """The name of the protected column or columns."""
         return COMPOUND_MARK.join(self.sensitive_columns)
 
     @cached_property
     def protected_columns(self) -> tuple[str, ...]:
-        """The columns of the data that show something about what is protected."""
+        """The data columns that hold published values."""
         return self.encoding.list_column_names(self.naming)
 
     @cached_property
@@ -176,7 +176,7 @@ class Manifest:
 
     @cached_property
     def weights(self) -> WeightColumns | None:
-        """What each record adds to the count of each value; None where there are no weights, or too many."""
+        """The estimation weights of each published value; None if there are none, or too many."""
         weights = self.mechanism.estimation_weights
         value_weights = None if weights is None else weights.make_weights(self.design)
         return None if value_weights is None else {**self.encoding.list_weight_columns(self.naming), **value_weights}
@@ -190,7 +190,7 @@ class Manifest:
 
     @cached_property
     def copies(self) -> Mapping[str, tuple[str, ...]]:
-        """The CSV files, and which tables each is a copy of: the records in one, however many files they are in."""
+        """The CSV files with the tables that each copies; all record files have one common copy."""
         if not self.has_copies:
             return {}
         record_copies: dict[str, tuple[str, ...]] = {make_copy_name(self.data_file): self.data_files}
@@ -198,12 +198,12 @@ class Manifest:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files of the release, beside the manifest."""
+        """The files of the release, except the manifest."""
         return (*self.tables, *self.copies, README)
 
     @property
     def data_file(self) -> str:
-        """The file of the records, if there is one; else what their folder is called after."""
+        """The file of the records, if there is only one; otherwise the base name of their folder."""
         return self.encoding.FILES[0]
 
     @property
@@ -212,12 +212,12 @@ class Manifest:
         return list_record_files(self.data_file, len(self.file_rows))
 
     def list_data_paths(self, folder: Path) -> tuple[Path, ...]:
-        """Where the files of the records are."""
+        """The paths of the record files."""
         return tuple(folder / name for name in self.data_files)
 
     @property
     def guarantee_text(self) -> str:
-        """What is promised in plain words, with what this release tells besides."""
+        """The guarantee in plain words, with what this release discloses in addition."""
         sentences = [self.mechanism.state_guarantee(self.design)]
         if not self.is_declared:
             domain_noun = "combinations" if len(self.sensitive_columns) > 1 and not self.is_independent else "values"
@@ -240,12 +240,12 @@ class Manifest:
 
     @property
     def person_sentence(self) -> str:
-        """How persons were checked, or that they were not."""
+        """The way in which persons were checked, or a remark that they were not."""
         return UNCHECKED_SENTENCE if self.person_check is None else self.person_check.sentence
 
     @property
     def count_unit(self) -> str:
-        """What a count counts: people, or rows where a person may have several or nobody checked it."""
+        """The unit of a count: people, or rows if a person may have several rows or persons were not checked."""
         return "people" if self.person_check is not None and self.person_check.max_rows == 1 else "rows"
 
     def get_field(self, name: str) -> Field:
@@ -253,10 +253,10 @@ class Manifest:
         return next(field for field in self.fields if field.name == name)
 
     def to_json(self, folder: Path, each: FileMapper = map, known_digests: Mapping[str, str] | None = None) -> Json:
-        """The whole datapackage.json of the files in a folder, with their digests and its own.
+        """The complete datapackage.json for the files in a folder, with their digests and its own.
 
-        Every file is a resource, the parts of the records too: of a list of files, some readers read the first. Some
-        digests may have been taken already, while the files were written.
+        Every file is a resource, and so is every part of the records: some readers only read the first file of a list.
+        Known digests, computed while files were written, are not computed again.
         """
         digests = dict(known_digests or {})
         missing_digests = [name for name in self.files if name not in digests]
@@ -319,11 +319,11 @@ class Manifest:
         if len(self.data_files) > 1 and name in self.data_files:
             resource["rows"] = self.file_rows[self.data_files.index(name)]
         fields = self._list_fields(name)
-        # Parquet has missing values of its own, so that an empty text is a value like any other.
+        # Parquet has its own missing values, so an empty string is an ordinary value.
         return {**resource, "type": "table", "schema": {"fields": fields, "missingValues": []}}
 
     def _list_fields(self, table: str) -> list[Json]:
-        """The columns of a table, with what is said of each; weights are described by their names."""
+        """The columns of a table with their descriptions; weights are described by their names."""
         fields = [field.to_json() for field in self.tables[table]]
         return [
             {**field_entry, "description": description}
@@ -333,7 +333,7 @@ class Manifest:
         ]
 
     def _describe_column(self, table: str, name: str) -> str | None:
-        """What is said of a column; where several columns show one, what is said of that."""
+        """The description of a column; if several columns encode one original column, the description of that one."""
         if table == WEIGHTS:
             return None
         is_protected = name in self.protected_columns and name != self.cell_column
@@ -343,7 +343,7 @@ class Manifest:
 
     @property
     def column_descriptions(self) -> dict[str, str]:
-        """What is said of each column; where several columns show one and the same is said of all, of that one."""
+        """The description of each column; if several columns share one description, only that."""
         members = [
             name for name in self.protected_columns if name != self.cell_column and name not in self.sensitive_columns
         ]
@@ -355,7 +355,7 @@ class Manifest:
 
     @cached_property
     def weight_fields(self) -> Sequence[Field]:
-        """The columns of weights.parquet: for a compound value, one for each part."""
+        """The columns of weights.parquet: one for each part of a compound value."""
         fields: list[Field] = []
         for name in self.weights or {}:
             if name not in VALUE_WEIGHTS:
@@ -369,11 +369,11 @@ class Manifest:
 
 
 def make_copy_name(table: str) -> str:
-    """What the CSV copy of a table is called."""
+    """The name of the CSV copy of a table."""
     return table.removesuffix(PARQUET) + CSV
 
 
 def compute_manifest_digest(package: JsonView) -> str:
-    """The digest of a manifest without its own digest: it finds accidents, not malice."""
+    """The digest of a manifest without its own digest: it detects accidents, not attacks."""
     section = {key: value for key, value in package["sfumato"].items() if key != "digest"}
     return compute_json_digest({**package, "sfumato": section})

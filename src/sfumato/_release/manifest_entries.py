@@ -1,4 +1,4 @@
-"""What a manifest says of the original's values: merged, missing, grouped; read from a stranger, so checked exactly."""
+"""Reads a manifest's entries about the original values: merged, missing, grouped. The input is untrusted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sfumato.errors import ReleaseFormatError
 
 
 def read_merged(section: JsonView) -> dict[str, MergedValues]:
-    """The merged values that a manifest speaks of."""
+    """The merged values in a manifest."""
     kinds = dict(zip(section["sensitive"], section.get("types", ()), strict=False))
     return {
         str(name): MergedValues(frozenset(values_from_json(entry["values"], [kinds[name]])), entry["label"])
@@ -22,22 +22,24 @@ def read_merged(section: JsonView) -> dict[str, MergedValues]:
 
 
 def read_missing(section: JsonView) -> tuple[str, ...]:
-    """The texts of the original that a manifest says stand for a missing value."""
+    """The strings of the original table that mark a missing value."""
     texts = section.get("missing", [])
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ReleaseFormatError("what stands for a missing value in the original is not a list of texts.")
+        raise ReleaseFormatError("the markers of missing values in the original table are not a list of strings.")
     return tuple(texts)
 
 
 def read_hierarchies(section: JsonView, types: Sequence[str], domain: Sequence[Value]) -> dict[str, Hierarchy]:
-    """The hierarchies that a manifest speaks of: of the one sensitive column, with its very domain."""
+    """The hierarchies in a manifest: only of the single sensitive column, and with exactly its domain."""
     hierarchies = {}
     for name, entry in section.get("hierarchies", {}).items():
         levels, paths = entry["levels"], entry["paths"]
         if [name] != section["sensitive"] or not isinstance(levels, list) or not isinstance(paths, list):
-            raise ReleaseFormatError("the release has a hierarchy that is not of its sensitive column.")
+            raise ReleaseFormatError("the release has a hierarchy that does not belong to its sensitive column.")
         if not all(isinstance(path, list) and len(path) == len(levels) for path in paths):
-            raise ReleaseFormatError("a value of the release's hierarchy does not have one group at every level.")
+            raise ReleaseFormatError(
+                "a value of the release's hierarchy does not have exactly one group at every level."
+            )
         values = values_from_json([path[0] for path in paths], types)
         hierarchies[name] = Hierarchy.of(levels, paths).replace_values(values)
         if hierarchies[name].domain != tuple(domain):
@@ -46,11 +48,11 @@ def read_hierarchies(section: JsonView, types: Sequence[str], domain: Sequence[V
 
 
 def read_published_levels(section: JsonView) -> dict[str, str]:
-    """The level at which a manifest says that its sensitive column was published."""
+    """The level at which the sensitive column was published."""
     levels: Any = section.get("published_at", {})
     if not isinstance(levels, dict) or any([name] != section["sensitive"] for name in levels):
-        raise ReleaseFormatError("the release has a level that is not of its sensitive column.")
+        raise ReleaseFormatError("the release has a level that does not belong to its sensitive column.")
     finest_levels = {name: entry["levels"][0] for name, entry in section.get("hierarchies", {}).items()}
     if any(not isinstance(level, str) or finest_levels.get(name, level) != level for name, level in levels.items()):
-        raise ReleaseFormatError("the level at which the release was published is not that of its hierarchy.")
+        raise ReleaseFormatError("the release was published at a level that its hierarchy does not have.")
     return dict(levels)

@@ -1,4 +1,4 @@
-"""datapackage.json, read with suspicion: what is no release, too new, edited or odd is refused in one sentence."""
+"""Reads datapackage.json as untrusted input; refuses files that are not releases, too new, edited or invalid."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ from sfumato.mechanisms import REGISTRY
 
 LARGEST_MANIFEST = 64 << 20
 MAX_SHOWN_LETTERS = 80
-"""How many letters of an odd path or key are shown."""
+"""The number of characters of an invalid path or key to show."""
 TEMPLATE_KEY = "readme_template"
 PACKAGE_KEYS = (
     *("id", "title", "description", "homepage", "version", "created", "keywords", "image"),
     *("licenses", "contributors", "sources"),
 )
-"""What any Data Package may say of itself at the top, whether or not sfumato writes it."""
+"""The top-level keys that any Data Package may have, whether or not sfumato writes them."""
 
 
 def load_json(folder: Path) -> Json:
-    """Read datapackage.json as JSON and refuse what is no release, too new, or edited."""
+    """Read datapackage.json as JSON, and refuse files that are not releases, too new, or edited."""
     path = folder / MANIFEST
     try:
         if path.stat().st_size > LARGEST_MANIFEST:
             raise ReleaseFormatError(f"{MANIFEST} is larger than {LARGEST_MANIFEST >> 20} MiB, which no release needs.")
         package = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_refuse_repeated_keys)
-        json.dumps(package, ensure_ascii=False).encode()  # fails at half a character, which an escape can smuggle in
+        json.dumps(package, ensure_ascii=False).encode()  # fails at half a surrogate pair, which escapes may contain
         section = package["sfumato"]
         format_number, digest = int(section["format"]), str(section["digest"])
     except ReleaseFormatError:
         raise
     except OSError as error:
         raise ReleaseFormatError(
-            f"{str(folder)!r} is not a release that can be read: it has no readable {MANIFEST}."
+            f"{str(folder)!r} is not a readable release: it has no readable {MANIFEST}."
         ) from error
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ReleaseFormatError(
-            f"{MANIFEST} is not that of a release; get the release again from its publisher."
+            f"{MANIFEST} does not belong to a release; get the release again from its publisher."
         ) from error
     if format_number > FORMAT:
         raise ReleaseFormatError(
@@ -74,7 +74,7 @@ def load_json(folder: Path) -> Json:
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> Json:
-    """Refuse an object that has a key twice: readers differ in which of the two counts."""
+    """Refuse an object with a repeated key: readers differ in which of the two counts."""
     entries = dict(pairs)
     if len(entries) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -88,13 +88,13 @@ def _format_key(key: str) -> str:
 
 
 def _check_paths(package: JsonView) -> None:
-    """Refuse a path that is no name of a file of a release: other readers of Data Packages would follow it."""
+    """Refuse paths that are not names of release files: other readers of Data Packages would follow them."""
     resources = package.get("resources")
     for resource in resources if isinstance(resources, list) else ():
         path = resource.get("path") if isinstance(resource, dict) else None
         if path not in KNOWN_FILES and not (isinstance(path, str) and PART_NAME.fullmatch(path)):
             raise ReleaseFormatError(
-                f"{MANIFEST} speaks of {str(path)[:MAX_SHOWN_LETTERS]!r}, which is not a file of a release; get the "
+                f"{MANIFEST} names {str(path)[:MAX_SHOWN_LETTERS]!r}, which is not a file of a release; get the "
                 "release again from its publisher."
             )
 
@@ -105,7 +105,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def parse_manifest(package: JsonView) -> Manifest:
-    """Read the JSON of a manifest, and refuse what does not describe a release or says more than a release does."""
+    """Read the JSON of a manifest, and refuse invalid descriptions and additional content."""
     try:
         manifest = _parse(package)
         _check_keys(package, manifest)
@@ -114,7 +114,7 @@ def parse_manifest(package: JsonView) -> Manifest:
         if isinstance(error, ReleaseFormatError):
             raise
         raise ReleaseFormatError(
-            f"{MANIFEST} does not describe a release as it should ({type(error).__name__})."
+            f"{MANIFEST} is not a valid description of a release ({type(error).__name__})."
         ) from error
 
 
@@ -125,8 +125,8 @@ def _parse(package: JsonView) -> Manifest:
         name = str(section["mechanism"])
         raise ReleaseFormatError(
             REGISTRY.find_reason(name)
-            or f"the release was made by the mechanism {name!r}, unknown to this version; install the plug-in that has "
-            "it, or a newer version."
+            or f"the release was made by the mechanism {name!r}, which this version does not know; install its "
+            "plug-in, or a newer version."
         )
     records = list_record_resources(package)
     fields = _read_fields(records)
@@ -160,14 +160,14 @@ def _parse(package: JsonView) -> Manifest:
 
 
 def _read_template_number(section: JsonView) -> int:
-    """The template of the README; formats before 4 name none."""
+    """The template of the README; formats before 4 do not name it."""
     if int(section["format"]) < NUMBERED_FORMAT:
         if TEMPLATE_KEY in section:
             raise _make_unknown_key_error(TEMPLATE_KEY, "sfumato")
         return 1
     number = section[TEMPLATE_KEY]
     if type(number) is not int or number < FIRST_TEMPLATE:
-        raise ReleaseFormatError(f"{MANIFEST} does not say by which template {README} was written; {GET_AGAIN}.")
+        raise ReleaseFormatError(f"{MANIFEST} does not name the template of {README}; {GET_AGAIN}.")
     if number > README_TEMPLATE:
         raise ReleaseFormatError(
             f"{README} was written by template {number}, and this version knows up to {README_TEMPLATE}: update "
@@ -177,19 +177,19 @@ def _read_template_number(section: JsonView) -> int:
 
 
 def _check_keys(package: JsonView, manifest: Manifest) -> None:
-    """Refuse keys that nobody reads: what was read is written again, and has every key that is known."""
+    """Refuse unknown keys: the parsed manifest is written again, and contains every known key."""
     expected = manifest.to_json(Path(), known_digests=dict.fromkeys(manifest.files, ""))
     for key in package.keys() - expected.keys() - set(PACKAGE_KEYS):
         raise _make_unknown_key_error(key, "")
     _compare_keys(package["sfumato"], expected["sfumato"], "sfumato")
     by_path = {resource["path"]: resource for resource in expected["resources"]}
     for resource in package["resources"]:
-        # A file that this release should not have is for `verify` to name; its keys are those of any table.
+        # An unexpected file is reported by `verify`; its keys are those of any table.
         _compare_keys(resource, by_path.get(resource["path"], expected["resources"][0]), "resources")
 
 
 def _compare_keys(entry: object, expected: object, location: str) -> None:
-    """Refuse a key that the other has not at the same place; items of a list beyond its last are as the first."""
+    """Refuse keys that are missing from `expected`; further items of a list are compared with its last item."""
     if isinstance(entry, Mapping) and isinstance(expected, Mapping):
         for key, value in entry.items():
             if key not in expected:
@@ -206,7 +206,7 @@ def _make_unknown_key_error(key: str, location: str) -> ReleaseFormatError:
 
 
 def _read_fields(records: Sequence[JsonView]) -> tuple[Field, ...]:
-    """The columns that all files of the records have."""
+    """The columns common to all record files."""
     if any(resource["schema"] != records[0]["schema"] for resource in records):
         raise ReleaseFormatError("the files of the records do not have the same columns.")
     fields = tuple(
@@ -219,32 +219,32 @@ def _read_fields(records: Sequence[JsonView]) -> tuple[Field, ...]:
 
 
 def _read_sensitive_columns(section: JsonView, fields: Sequence[Field]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The sensitive columns and their types. Format 1 knew one column, of the type of its field."""
+    """The sensitive columns and their types. Format 1 knew one column, with the type of its field."""
     names = section["sensitive"]
     sensitive = (names,) if isinstance(names, str) else tuple(map(str, names))
     by_name = {field.name: field.type for field in fields}
     types = tuple(map(str, section["types"])) if "types" in section else (by_name[sensitive[0]],)
     if not sensitive or len(types) != len(sensitive) or len({name.lower() for name in sensitive}) != len(sensitive):
-        raise ReleaseFormatError("the sensitive columns of the release and their types do not fit together.")
+        raise ReleaseFormatError("the sensitive columns of the release and their types do not match.")
     return sensitive, types
 
 
 def _check_together(manifest: Manifest, package: JsonView) -> None:
-    """Refuse what does not fit together: columns, levels, files and design."""
+    """Refuse inconsistent columns, levels, files and designs."""
     names = {field.name for field in manifest.fields}
     if not {name.lower() for name in names}.isdisjoint(level.lower() for level in manifest.levels):
         raise ReleaseFormatError("a column of the release has the name of a level of its hierarchy.")
     tables = {str(resource["path"]).partition("/")[0].removesuffix(".parquet") for resource in package["resources"]}
     if any((Path(name).stem in tables) != (name in manifest.encoding.FILES) for name in TABLES):
-        raise ReleaseFormatError("the release does not have the files that its design speaks of.")
+        raise ReleaseFormatError("the release does not have the files that its design requires.")
     if manifest.encoding.has_cells != (manifest.cell_column is not None) or not set(manifest.protected_columns) <= set(
         names
     ):
-        raise ReleaseFormatError("the release lacks a column that its design speaks of.")
+        raise ReleaseFormatError("the release lacks a column that its design requires.")
 
 
 def list_record_resources(package: JsonView) -> list[JsonView]:
-    """What a manifest says of each file of the records: of the one, or of each part once and in order."""
+    """The manifest entry of each record file: of the only one, or of each part once and in order."""
     resources = [resource for resource in package["resources"] if isinstance(resource["path"], str)]
     records = [
         resource for resource in resources if resource["path"] in RECORD_FILES or PART_NAME.fullmatch(resource["path"])
@@ -252,14 +252,14 @@ def list_record_resources(package: JsonView) -> list[JsonView]:
     paths = [resource["path"] for resource in records]
     if paths not in [list(list_record_files(data, max(len(paths), 1))) for data in RECORD_FILES]:
         raise ReleaseFormatError(
-            f"{MANIFEST} does not list the files of the records as it should, each of them once and in order; get the "
-            "release again from its publisher."
+            f"{MANIFEST} does not list every file of the records once and in order; get the release again from its "
+            "publisher."
         )
     return records
 
 
 def _read_file_rows(resource: JsonView) -> int:
-    """How many records one of several files has; a single one says it itself."""
+    """The number of records of one of several files; for a single file, its own metadata has it."""
     rows = resource["rows"] if PART_NAME.fullmatch(resource["path"]) else 0
     if type(rows) is not int or rows < 0:
         raise ReleaseFormatError(f"{MANIFEST} does not say how many records {resource['path']} has.")

@@ -1,4 +1,4 @@
-"""The README.md inside a release: its promise in plain words, and how to count with any tool."""
+"""Writes the README.md of a release: its guarantee in plain words, and how to count with any tool."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ _BY_SFUMATO = "What each record adds to a count is not written down for this des
 def make_readme(manifest: Manifest, rows: int) -> str:
     """Write the README of a release by the template that its manifest names.
 
-    Everything follows from the manifest as it is read back, and from the number of records, so that `verify` can write
-    it again. Template 1 escaped neither names nor values; it is written for releases without such characters.
+    The README follows from the manifest and the number of records, so that `verify` can write it again. Template 1
+    escaped neither names nor values; it is used for releases without such characters.
     """
     is_escaped = manifest.readme_template > 1
     naming, data = manifest.naming, manifest.data_file
-    if len(manifest.data_files) > 1:  # SQL tools read all files that fit a pattern
+    if len(manifest.data_files) > 1:  # SQL tools read all files that match a pattern
         data = f"{manifest.data_files[0].partition('/')[0]}/*.parquet"
     example = choose_example_value(
         [manifest.domain[place] for place in manifest.encoding.list_places(len(manifest.domain))]
@@ -129,7 +129,7 @@ def make_readme(manifest: Manifest, rows: int) -> str:
 
 
 def _write_description(manifest: Manifest) -> str:
-    """What the publisher says in words: as text, whatever Markdown could be made of it."""
+    """The publisher's description, as plain text without Markdown."""
     description = manifest.description
     paragraphs = [
         _escape_text(manifest, line) for line in filter(None, (description.description, *description.list_lines()))
@@ -143,7 +143,7 @@ def _write_description(manifest: Manifest) -> str:
 
 
 def _escape_text(manifest: Manifest, text: str) -> str:
-    """Escape a text of the publisher; template 1 escaped other marks."""
+    """Escape a string of the publisher; template 1 escaped other characters."""
     if manifest.readme_template > 1:
         return escape_markdown(text)
     escaped = re.sub(r"([\\`*_{}\[\]<>()#+!|~&-])", r"\\\1", text)
@@ -151,7 +151,7 @@ def _escape_text(manifest: Manifest, text: str) -> str:
 
 
 def _describe_levels(name: str, hierarchy: Hierarchy) -> str:
-    """The levels of a column, and a question about the first."""
+    """The levels of a column, and a query about the first."""
     level_names = [format_level(name, level) for level in hierarchy.levels[1:]]
     level_labels = [
         f"{format_as_code(level)} ({len(hierarchy.list_groups(number))})" for number, level in enumerate(level_names, 1)
@@ -161,11 +161,11 @@ def _describe_levels(name: str, hierarchy: Hierarchy) -> str:
 
 
 def _write_weight_query(manifest: Manifest, example: Value) -> str:
-    """How to count with other tools: a query that adds up the weights of one value."""
+    """A query for other tools that adds up the weights of one value."""
     if manifest.weights is None:
         return _BY_SFUMATO
     endings = [""] if len(manifest.sensitive_columns) == 1 else [f" {name}" for name in manifest.sensitive_columns]
-    has_pairs = "weight" in manifest.weights  # a weight for each pair of a value and what is published
+    has_pairs = "weight" in manifest.weights  # a weight for each pair of a value and a published value
     columns = [f"{'published' if has_pairs else 'value'}{ending}" for ending in endings]
     match_condition, conditions = manifest.encoding.write_match(manifest.naming, columns, example)
     pairs = zip(endings, split_value(example), strict=True)
@@ -187,7 +187,7 @@ def _write_weight_query(manifest: Manifest, example: Value) -> str:
 
 
 def _translate_to_r(by_weights: str) -> str:
-    """The same statement for R, if there is one: the lines that are set in."""
+    """The same query for R, if there is one: the indented lines."""
     lines = [line for line in by_weights.splitlines() if line.startswith("    ")]
     if not lines:
         return ""
@@ -196,7 +196,7 @@ def _translate_to_r(by_weights: str) -> str:
 
 
 def _describe_copies(manifest: Manifest) -> str:
-    """What the CSV files are."""
+    """A remark about the CSV files."""
     if not manifest.copies:
         return ""
     names = [f"`{name}`" for name in manifest.copies]
@@ -204,6 +204,6 @@ def _describe_copies(manifest: Manifest) -> str:
 
 
 def _quote_for_shell(text: str) -> str:
-    """A text as one argument of a shell: in double quotes unless it holds what means something there."""
+    """A string as one shell argument: in double quotes, unless it has characters that are special there."""
     text = escape_unprintable(text)
     return shlex.quote(text) if any(mark in text for mark in '"$`\\!') else f'"{text}"'

@@ -1,4 +1,4 @@
-"""Where a release lies: a directory, or one .zip; nothing in it is executed or trusted."""
+"""Opens a release in a directory or a .zip; nothing in it is executed or trusted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sfumato.errors import ReleaseFormatError
 
 
 def find_release_folder(path: Path) -> Path:
-    """The folder with the files of a release: the given one, or one in it if it was copied as it lies in a store."""
+    """The folder with the files of a release: the given one, or one inside if the release was copied from a store."""
     folder = find_files_folder(path)
     if folder != path:
         check_inside(path, folder.name)
@@ -24,7 +24,7 @@ def find_release_folder(path: Path) -> Path:
 
 
 def read_folder(folder: Path) -> Manifest:
-    """Read the manifest of a release directory, if all its files are there and none is what no release has."""
+    """Read the manifest of a release directory, if all its files and no unknown files are present."""
     check_inside(folder, MANIFEST)
     manifest = read_manifest(folder)
     for name in manifest.files:
@@ -36,17 +36,17 @@ def read_folder(folder: Path) -> Manifest:
 
 
 def unpack(path: Path, folder: Path) -> None:
-    """Unpack the .zip of a release: the known files, stored as they are, so that nothing can swell or escape."""
+    """Unpack the .zip of a release: only known, uncompressed files, so that no file is larger or lies elsewhere."""
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             names = [entry.filename for entry in entries]
-            # Entries may overlap, and so be larger together than what they are in.
+            # Entries may overlap, so their sum may exceed the archive.
             is_larger = sum(entry.file_size for entry in entries) > path.stat().st_size
             if is_larger or len(set(names)) < len(names) or not all(map(_is_plain, entries)):
                 raise ReleaseFormatError(
-                    f"{path.name!r} holds what no release holds, or was packed by another program: unpack it and name "
-                    "the directory, or get it again from its publisher."
+                    f"{path.name!r} has content that no release has, or was packed by another program: unpack it "
+                    "and name the directory, or get it again from its publisher."
                 )
             for entry in entries:
                 archive.extract(entry, folder)
@@ -57,7 +57,7 @@ def unpack(path: Path, folder: Path) -> None:
 
 
 def _is_plain(entry: zipfile.ZipInfo) -> bool:
-    """Whether an entry is a file that some release has, as it is; links are marked in the upper half of the rights."""
+    """Whether an entry is an uncompressed file of a release; links are marked in the upper half of the attributes."""
     is_stored = entry.compress_type == zipfile.ZIP_STORED and entry.file_size == entry.compress_size
     kind = stat.S_IFMT(entry.external_attr >> 16)
     return entry.filename in (MANIFEST, *KNOWN_FILES) and is_stored and kind in (0, stat.S_IFREG)

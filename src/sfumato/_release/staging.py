@@ -1,12 +1,12 @@
-"""A private place beside the target in which a release is built, so that it appears whole or not at all.
+"""Builds a release in a private folder beside its target, so that it appears complete or not at all.
 
-Everything is written below a hidden directory `.sfumato-*` next to the target and moved into place by renaming. A lock
-tells a run that is alive from one that crashed; what a crashed run left behind is removed by the next to the same
-target. Never what another target's left: not every file system tells a machine which locks another one holds.
+Everything is written in a hidden directory `.sfumato-*` next to the target, and renamed to its place. A lock
+distinguishes a live run from a crashed one, whose remains the next run to the same target removes. Remains of other
+targets stay, because not every file system shows the locks of other machines.
 
-The names in the hidden directory say how far a run came, at whatever moment it is killed. `ready/NAME` is the whole new
-release, until it changes places with the old one: then it is that. Where there is no such step, the old release is
-`aside/NAME` while the new one takes its place; if both are there, it goes back.
+The names in the hidden directory record the progress of a run. `ready/NAME` is the complete new release, until it is
+exchanged with the old one; then it is the old one. Where no exchange in one step exists, the old release is
+`aside/NAME` until the new one has its place. If both exist, the old one is moved back.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ FILE_ENDINGS = frozenset(
 
 
 def check_target(target: Path, *, force: bool) -> None:
-    """Refuse a target that cannot be written, exists, or is something else than a release."""
+    """Refuse a target that is not writable, exists, or is not a release."""
     if target.name in ("", ".."):
-        raise TargetError(f"{str(target)!r} is no name for a release; choose a new directory, or a name with .zip.")
+        raise TargetError(
+            f"{str(target)!r} is not a valid name for a release; choose a new directory, or a name with .zip."
+        )
     if not target.parent.is_dir():
         raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
     check_outside(target, "the release")
@@ -52,22 +54,22 @@ def check_target(target: Path, *, force: bool) -> None:
 
 
 def _check_ending(target: Path) -> None:
-    """Refuse the name of a file for a directory: who sees it later would open it with a program for such files."""
+    """Refuse a directory name with the ending of a file: programs would try to open it as such a file."""
     if target.suffix.lower() in FILE_ENDINGS and target.suffix != ".zip":
         raise TargetError(
-            f"{str(target)!r} is the name of a file, and a release is a directory with several; choose a name without "
+            f"{str(target)!r} looks like the name of a file, and a release is a directory; choose a name without "
             f"{target.suffix}, or one that ends in .zip."
         )
 
 
 def check_outside(path: Path, what: str) -> None:
-    """Refuse a place inside of a release: it would go out with it, and the release would no longer verify."""
+    """Refuse a path inside a release: the file would be published too, and the release would no longer verify."""
     if any(_is_release(folder / MANIFEST) for folder in path.resolve().parents):
         raise TargetError(f"{what} {str(path)!r} would lie in a release; keep it in another place.")
 
 
 def _is_release(manifest: Path) -> bool:
-    """Whether a release lies here, also one that was edited: what is not known to be something else is one."""
+    """Whether this is a release, perhaps an edited one; everything that is not clearly something else counts."""
     if not manifest.is_file():
         return False
     try:
@@ -81,13 +83,13 @@ def _make_replace_error(target: Path) -> TargetError:
 
 
 def check_plan_file(plan_file: Path | None, target: Path) -> None:
-    """Refuse a plan file that cannot be written, or that would lie in the release and be published or lost with it."""
+    """Refuse a plan file that is not writable, or lies in the release and would be published or deleted with it."""
     if plan_file is None:
         return
     if not plan_file.parent.is_dir():
         raise TargetError(f"the directory {str(plan_file.parent)!r} of the plan file does not exist; create it first.")
     if target.resolve() in (plan_file.resolve(), *plan_file.resolve().parents):
-        raise TargetError("the plan file is private, so it cannot lie in the release; keep it in another place.")
+        raise TargetError("the plan file is private, so it cannot be in the release; keep it in another place.")
     check_outside(plan_file, "the plan file")
 
 
@@ -111,7 +113,7 @@ def _is_replaceable(path: Path) -> bool:
 
 
 def _is_removable(path: Path) -> bool:
-    """Whether what was at the target may be removed; a link may, because what it leads to stays."""
+    """Whether the old content of the target may be removed; links may, because their targets stay."""
     return path.is_symlink() or _is_replaceable(path)
 
 
@@ -125,7 +127,7 @@ def _is_packed_release(path: Path) -> bool:
 
 @contextmanager
 def make_staging_folder(target: Path) -> Iterator[Path]:
-    """A fresh private directory beside the target; it is gone afterwards, whatever happens."""
+    """A fresh private directory beside the target; it is always removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=target.parent)).absolute()
     try:
         lock = (folder / f"{LOCK}.new").open("wb")
@@ -134,7 +136,7 @@ def make_staging_folder(target: Path) -> Iterator[Path]:
         raise
     with lock:
         try:
-            # Held before it has the name by which others look for it: a lock that can be had is a dead one.
+            # Locked before it has its final name: other runs take an unlocked folder for a crashed one.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lock.write(os.fsencode(target.name))
             lock.flush()
@@ -145,7 +147,7 @@ def make_staging_folder(target: Path) -> Iterator[Path]:
 
 
 def remove_stale(target: Path) -> None:
-    """Remove what crashed runs to a target left behind: workshops whose lock nobody holds."""
+    """Remove the remains of crashed runs to a target: staging folders that nobody has locked."""
     for folder in target.parent.glob(f"{PREFIX}*"):
         try:
             with (folder / LOCK).open("r+b") as lock:
@@ -153,42 +155,42 @@ def remove_stale(target: Path) -> None:
                 if lock.read() == os.fsencode(target.name):
                     _clear(folder)
         except OSError:
-            continue  # in use, not ours to remove, or no workshop at all
+            continue  # in use, owned by another user, or not a staging folder
 
 
 def _clear(folder: Path) -> None:
-    """Remove a workshop of ours, and nothing that was there before it: what cannot go back is left where it is."""
+    """Remove one of our staging folders; an old release is moved back, or left there if that is impossible."""
     ready, aside, removed = folder / READY, folder / ASIDE, folder / "removed"
     with suppress(OSError):
         for ready_path in ready.iterdir() if ready.is_dir() else ():
             old_path, target = aside / ready_path.name, folder.parent / ready_path.name
-            # The old one goes back, unless one of the two has its name already and is to lose this one only.
+            # The old release goes back, unless one of the two already has its name; then only this one is removed.
             if os.path.lexists(old_path) and not any(is_at(target, entry.lstat()) for entry in (ready_path, old_path)):
                 rename_new(old_path, target)
             if not _is_removable(ready_path):
-                return  # it is of somebody who put it at the target at the moment when places were changed
+                return  # another user put it at the target at the moment of the exchange
         if ready.is_dir():
-            ready.rename(removed)  # from here on nothing has to be asked again, however often this is killed
+            ready.rename(removed)  # from here on no further checks are needed, even after repeated crashes
         for entry in folder.iterdir():
             if entry.is_dir() and not entry.is_symlink():
                 _remove(entry)
             elif entry.name != LOCK:
                 entry.unlink()
-        (folder / LOCK).unlink(missing_ok=True)  # last, because without it nobody would go on with the rest
+        (folder / LOCK).unlink(missing_ok=True)  # last: without it no other run would continue the removal
         folder.rmdir()
 
 
 def _remove(folder: Path) -> None:
-    """Remove a directory in which workers elsewhere may go on writing, who have not heard of the end."""
-    # Where they do not look, so that they begin no new file.
+    """Remove a directory in which remote workers may still write, if they do not know of the end."""
+    # Renamed, so that they cannot create new files.
     renamed_folder = folder.rename(folder.with_name(uuid4().hex))
     shutil.rmtree(renamed_folder, ignore_errors=True)
     if renamed_folder.exists():
-        shutil.rmtree(renamed_folder)  # one had been on the way
+        shutil.rmtree(renamed_folder)  # a worker created a file meanwhile
 
 
 def move_into_place(ready: Path, target: Path, folder: Path, *, force: bool) -> None:
-    """Give what was built its name: nothing is replaced without force, and nothing but a release with it."""
+    """Move what was built to the target: nothing is replaced without force, and only releases with it."""
     sync(*(ready.rglob("*") if ready.is_dir() else ()), ready)
     ready_path = folder / READY / target.name
     ready_path.parent.mkdir()
@@ -201,13 +203,13 @@ def move_into_place(ready: Path, target: Path, folder: Path, *, force: bool) -> 
             rename_new(ready_path, target)
     except FileExistsError as error:
         raise TargetError(
-            f"{str(target)!r} appeared while the release was made, and is not replaced; choose another name."
+            f"{str(target)!r} appeared during the publication, and is not replaced; choose another name."
         ) from error
     sync(target.parent)
 
 
 def _replace(ready_path: Path, target: Path, aside: Path) -> None:
-    """Put the new release where the old one is, which is looked at once more when nobody can change it any longer."""
+    """Replace the old release, which is checked again when no other run can change it."""
     if exchange(ready_path, target):
         if not _is_removable(ready_path):
             exchange(ready_path, target)
@@ -221,13 +223,13 @@ def _replace(ready_path: Path, target: Path, aside: Path) -> None:
         rename_new(ready_path, target)
     except FileExistsError as error:
         raise TargetError(
-            f"something else appeared as {str(target)!r} while it was replaced; the old release is {str(aside)!r} now, "
-            "and comes back with the next run here if its name is free."
+            f"another file appeared as {str(target)!r} during the replacement; the old release is now "
+            f"{str(aside)!r}, and the next run here moves it back if its name is free."
         ) from error
 
 
 def place_file(text: str, target: Path, what: str, *, force: bool, mode: int = 0o666) -> None:
-    """Write a small file, whole or not at all; what is there stays unless it is to be replaced."""
+    """Write a small file, complete or not at all; an existing file stays unless it may be replaced."""
 
     def write(path: Path) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -238,11 +240,11 @@ def place_file(text: str, target: Path, what: str, *, force: bool, mode: int = 0
 
 
 def place_with_writer(write: Callable[[Path], None], target: Path, what: str, *, force: bool) -> None:
-    """Let a file be written beside its target, and give it its name when it is whole."""
+    """Write a file beside its target, and rename it when it is complete."""
     remove_stale(target)
     try:
         with make_staging_folder(target) as folder:
-            staged_file = folder / f"file{target.suffix}"  # some writers go by the ending
+            staged_file = folder / f"file{target.suffix}"  # some writers depend on the ending
             write(staged_file)
             sync(staged_file)
             (os.replace if force else rename_new)(staged_file, target)
@@ -251,15 +253,15 @@ def place_with_writer(write: Callable[[Path], None], target: Path, what: str, *,
 
 
 def is_at(target: Path, built_status: os.stat_result) -> bool:
-    """Whether what was built is at the target: a file or directory stays the same one under every name."""
+    """Whether the built file or directory is at the target; it keeps its identity when renamed."""
     with suppress(OSError):
         return os.path.samestat(target.stat(), built_status)
     return False
 
 
 def sync(*paths: Path) -> None:
-    """Bring files or the names in a directory to the disk, so that a crash leaves no whole name on half a file."""
-    with ThreadPoolExecutor() as pool:  # a disk takes many at once as quickly as one
+    """Flush files or directory entries to the disk, so that after a crash no file name refers to incomplete content."""
+    with ThreadPoolExecutor() as pool:  # a disk flushes many files at once as fast as one
         list(pool.map(_sync, paths))
 
 

@@ -1,8 +1,8 @@
-"""A release in an object store, which has no folders to rename: it is out when its datapackage.json is.
+"""Moves releases to and from an object store, where a release appears with its datapackage.json.
 
-What belongs to one publication lies in a folder `version-*` that is named after its digest and never changes. The
-datapackage.json beside it names the files there, and is written last, by one put. So whoever reads the old release
-while a new one takes its place reads the old one, or misses a file of it; never some of both.
+The files of one publication lie in a folder `version-*` that is named after their digest and never changes. The
+datapackage.json beside it names these files; one put writes it, after all others. A reader of the old release therefore
+sees only old files, or finds one missing, but never a mixture.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from sfumato.errors import ReleaseFormatError, TargetError, explain_os_error
 Place = TypeVar("Place", Path, Address)
 
 VERSION = re.compile(r"version-[0-9a-f]{16}")
-"""The folder of what was published at once."""
+"""The name of the folder of one publication."""
 
 
 def check_address(target: Address, *, force: bool) -> None:
-    """Refuse an address that has a release, or anything else; of a run that was stopped, files may be there."""
+    """Refuse an address that holds a release, or other files; files of an interrupted run are allowed."""
     if target.suffix == ".zip" or "/" not in target.key:
-        raise TargetError(f"'{target}' is no address for a release; name a folder in a bucket, without .zip.")
+        raise TargetError(f"'{target}' is not a valid address for a release; name a folder in a bucket, without .zip.")
     names = _list_names(target)
     if MANIFEST in names and not force:
         raise TargetError(f"'{target}' exists; choose another address, or replace it with `force=True`.")
@@ -40,7 +40,9 @@ def check_address(target: Address, *, force: bool) -> None:
         folder, _, rest = name.partition("/")
         file_name = rest if VERSION.fullmatch(folder) else name
         if file_name not in (MANIFEST, *KNOWN_FILES) and not PART_NAME.fullmatch(file_name):
-            raise TargetError(f"'{target}' holds what is no release, so it is not replaced; choose another address.")
+            raise TargetError(
+                f"'{target}' holds files that are not a release, so it is not replaced; choose another address."
+            )
 
 
 def _list_names(folder: Address) -> list[str]:
@@ -48,7 +50,7 @@ def _list_names(folder: Address) -> list[str]:
 
 
 def make_outer_manifest(built_folder: Path) -> tuple[str, bytes]:
-    """The folder in which the files of a release will lie, and the datapackage.json that stands beside it."""
+    """The folder for the files of a release, and the datapackage.json beside it."""
     package = load_json(built_folder)
     version = f"version-{package['sfumato']['digest'][:16]}"
     resources = [{**resource, "path": f"{version}/{resource['path']}"} for resource in package["resources"]]
@@ -58,7 +60,7 @@ def make_outer_manifest(built_folder: Path) -> tuple[str, bytes]:
 
 
 def is_uploaded(outer_manifest: bytes, target: Address) -> bool:
-    """Whether a release is the one at an address."""
+    """Whether this release is at the address."""
     with suppress(OSError):
         return (target / MANIFEST).read_bytes(LARGEST_MANIFEST) == outer_manifest
     return False
@@ -67,7 +69,7 @@ def is_uploaded(outer_manifest: bytes, target: Address) -> bool:
 def upload(
     built_folder: Path, target: Address, *, force: bool, progress: Callable[[str, int, int | None], None]
 ) -> None:
-    """Put a release that was built here into a store; what was there before goes when the new one is out."""
+    """Upload a release to a store; the previous release is removed after the new one has appeared."""
     check_address(target, force=force)
     version, outer_manifest = make_outer_manifest(built_folder)
     version_folder, is_new = target / version, not any(name.startswith(f"{version}/") for name in _list_names(target))
@@ -76,7 +78,7 @@ def upload(
     try:
         for name in (*manifest.files, MANIFEST):
             progress("uploading", uploaded_rows, sum(rows.values()))
-            # A put that is cut off would spoil a release that is out.
+            # An interrupted put would damage a published release.
             if not _has_same_bytes(version_folder / name, built_folder / name):
                 (version_folder / name).put(built_folder / name)
             uploaded_rows += rows.get(name, 0)
@@ -93,13 +95,13 @@ def upload(
                 (target / name).remove()
     except OSError as error:
         raise TargetError(
-            f"the release is at '{target}', but files of what was there before could not be removed: "
+            f"the release is at '{target}', but files of the previous release could not be removed: "
             f"{explain_os_error(error)}."
         ) from error
 
 
 def _has_same_bytes(address: Address, file: Path) -> bool:
-    """Whether a store holds the bytes of a file already."""
+    """Whether a store already holds the bytes of a file."""
     try:
         return address.size == file.stat().st_size and compute_file_digest(address) == compute_file_digest(file)
     except FileNotFoundError:
@@ -110,7 +112,7 @@ def _has_same_bytes(address: Address, file: Path) -> bool:
 
 
 def find_files_folder(place: Place) -> Place:
-    """Where the files of a release are: beside its datapackage.json, or in the folder that this names."""
+    """The folder with the files of a release: beside its datapackage.json, or the folder that this names."""
     file = place / MANIFEST
     try:
         if isinstance(file, Path):
@@ -120,12 +122,12 @@ def find_files_folder(place: Place) -> Place:
             package = json.loads(file.read_bytes(LARGEST_MANIFEST))
         folders = {str(resource["path"]).partition("/")[0] for resource in package["resources"]}
     except (ValueError, LookupError, TypeError, RecursionError):
-        return place  # what is wrong with it is for its reader to say
+        return place  # the reader of the manifest reports the problem
     return place / folders.pop() if len(folders) == 1 and VERSION.fullmatch(min(folders)) else place
 
 
 def fetch_manifest(address: Address, folder: Path) -> tuple[Address, Manifest]:
-    """Bring what describes a release, and the tables beside its records; returns where the files of the release are."""
+    """Download the manifest and the tables beside the records; returns the address of the release's files."""
     try:
         files = find_files_folder(address)
         (folder / MANIFEST).write_bytes((files / MANIFEST).read_bytes(LARGEST_MANIFEST))
@@ -134,26 +136,27 @@ def fetch_manifest(address: Address, folder: Path) -> tuple[Address, Manifest]:
         fetch(files, folder, others)
         check_side_tables(folder, [name for name in others if name in manifest.tables])
     except FileNotFoundError as error:
-        raise ReleaseFormatError(f"'{address}' is not a release that can be read: it has no {MANIFEST}.") from error
+        raise ReleaseFormatError(f"'{address}' is not a readable release: it has no {MANIFEST}.") from error
     except OSError as error:
         raise ReleaseFormatError(f"'{address}' cannot be read: {explain_os_error(error)}.") from error
     return files, manifest
 
 
 def fetch_release(address: Address, folder: Path) -> None:
-    """Bring a whole release."""
+    """Download a complete release."""
     files, manifest = fetch_manifest(address, folder)
     fetch(files, folder, [*manifest.data_files, *manifest.copies])
 
 
 def fetch(files: Address, folder: Path, names: list[str]) -> None:
-    """Bring files of a release."""
+    """Download some files of a release."""
     for name in names:
         try:
             (files / name).fetch(folder / name)
         except FileNotFoundError as error:
             raise ReleaseFormatError(
-                f"the release lacks {name}; if it is being replaced, open it again, else get it from its publisher."
+                f"the release lacks {name}; if it is being replaced, open it again, otherwise get it from its "
+                "publisher."
             ) from error
         except OSError as error:
             raise ReleaseFormatError(f"'{files / name}' cannot be read: {explain_os_error(error)}.") from error

@@ -1,8 +1,8 @@
-"""What a release may ask of whoever opens it: files that stay inside, and tables that are as large as they look.
+"""Checks untrusted releases: files must lie inside, and tables must not be larger than they look.
 
-A release is data from somebody else. A file of some kilobytes can claim thousands of millions of records, and a link
-can point at any file of the reader. What Parquet files say of themselves is read first, and absurd sizes are refused
-before anything is made as large as they say.
+A release is data from someone else. A file of a few kilobytes can claim billions of records, and a link can point at
+any file of the reader. The metadata of Parquet files are read first, and absurd sizes are refused before any memory is
+allocated for them.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from sfumato.errors import ReleaseFormatError
 MOST_ROWS = 10**11
 MOST_COLUMNS = 10_000
 MOST_ROWS_PER_BYTE = 1000
-"""Records that show the same in all columns take next to no space; published values are random, and take some."""
+"""Records with equal values in all columns take almost no space; published values are random, and take some space."""
 MOST_LINES_PER_BYTE = 100
-"""For tables that are read at once: lines of buckets have ids of their own, and take a byte or so."""
+"""For tables that are read at once: lines of buckets have distinct ids, and take about a byte."""
 MOST_SWELLING = 1000
-"""How many times larger than its file the content of a part may be."""
+"""The largest allowed ratio of the unpacked size of a part to its file size."""
 FEW_ROWS, FEW_BYTES = 1 << 20, 1 << 20
-"""What is no larger than this does no harm."""
+"""Smaller sizes are always allowed."""
 GET_AGAIN = "get the release again from its publisher"
 
 
 def check_inside(folder: Path, name: str) -> None:
-    """Refuse a file that is none, or that a link puts outside of the release; what is not there is for others to say.
+    """Refuse names that are not regular files, and links that lead outside the release; missing files are allowed here.
 
-    A pipe or a device would be read for ever.
+    Reading a pipe or a device would never end.
     """
     path = folder / name
     try:
@@ -43,11 +43,11 @@ def check_inside(folder: Path, name: str) -> None:
     if not is_inside:
         raise ReleaseFormatError(f"{name} of the release is a link to somewhere else; {GET_AGAIN}.")
     if is_special:
-        raise ReleaseFormatError(f"{name} of the release is no file; {GET_AGAIN}.")
+        raise ReleaseFormatError(f"{name} of the release is not a regular file; {GET_AGAIN}.")
 
 
 def check_sizes(folder: Path, manifest: Manifest) -> None:
-    """Refuse tables of absurd sizes; what cannot be read at all is refused where it is read."""
+    """Refuse tables of absurd sizes; unreadable files are refused where they are read."""
     metadata_by_file = {name: _read_metadata(folder / name) for name in manifest.files if name.endswith(".parquet")}
     for name, metadata in metadata_by_file.items():
         if metadata is not None:
@@ -59,7 +59,7 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
     max_lines = manifest.encoding.compute_line_limits(sum(metadata.num_rows for metadata in records.values()))
     if manifest.weights is not None:
         needed = max((len(column) for column in manifest.weights.values()), default=0)
-        max_lines = {**max_lines, WEIGHTS: 2 * needed}  # a few too many are for `verify` to name
+        max_lines = {**max_lines, WEIGHTS: 2 * needed}  # `verify` reports a few lines too many
     for name, lines in max_lines.items():
         _check_lines(name, metadata_by_file[name], lines, folder)
     for name, metadata in records.items():
@@ -67,7 +67,7 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
 
 
 def check_side_tables(folder: Path, names: Sequence[str]) -> None:
-    """Refuse tables beside the records that are absurd by themselves, where the records are somewhere else."""
+    """Refuse side tables that are absurd by themselves, if the records lie elsewhere."""
     for name in names:
         metadata = _read_metadata(folder / name)
         if metadata is not None:
@@ -76,7 +76,7 @@ def check_side_tables(folder: Path, names: Sequence[str]) -> None:
 
 
 def _check_parts(manifest: Manifest, records: Sequence[pq.FileMetaData]) -> None:
-    """Several files of records have the same columns, and as many records each as the manifest says."""
+    """Check that record files have the same columns, and as many records each as the manifest says."""
     if len(records) == 1:
         return
     for name, rows, metadata in zip(manifest.data_files, manifest.file_rows, records, strict=True):
@@ -98,35 +98,37 @@ def _read_metadata(path: Path) -> pq.FileMetaData | None:
 
 
 def check_table(name: str, metadata: pq.FileMetaData, size: int) -> None:
-    """Refuse a file of so many bytes that claims more than can be in it."""
+    """Refuse a file of `size` bytes that claims more content than fits into it."""
     rows, columns = metadata.num_rows, metadata.num_columns
     if not 0 <= rows <= MOST_ROWS:
-        raise ReleaseFormatError(f"{name} claims to have {rows:,} records, which no release has; {GET_AGAIN}.")
+        raise ReleaseFormatError(
+            f"{name} claims to have {rows:,} records, more than any release can have; {GET_AGAIN}."
+        )
     if columns > MOST_COLUMNS:
-        raise ReleaseFormatError(f"{name} has {columns:,} columns, and no release has that many; {GET_AGAIN}.")
+        raise ReleaseFormatError(f"{name} has {columns:,} columns, more than any release can have; {GET_AGAIN}.")
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     if any(group.num_rows < 0 for group in groups) or sum(group.num_rows for group in groups) != rows:
-        raise ReleaseFormatError(f"{name} does not have as many records as it says; {GET_AGAIN}.")
+        raise ReleaseFormatError(f"{name} does not have the number of records that it claims; {GET_AGAIN}.")
     if rows > max(MOST_ROWS_PER_BYTE * size, FEW_ROWS):
         raise ReleaseFormatError(
             f"{name} claims to have {rows:,} records in {size:,} bytes, which is absurd; {GET_AGAIN}."
         )
-    # Not by column: where the footer makes no sense, pyarrow ends the process instead of complaining.
+    # Not by column: if the footer makes no sense, pyarrow crashes instead of raising an error.
     largest = max((group.total_byte_size for group in groups), default=0)
     if largest > max(MOST_SWELLING * size, FEW_BYTES):
         raise ReleaseFormatError(
-            f"{name} would swell from {size:,} to {largest:,} bytes, which is absurd; {GET_AGAIN}."
+            f"{name} would unpack from {size:,} to {largest:,} bytes, which is absurd; {GET_AGAIN}."
         )
 
 
 def check_page(name: str, unpacked: int, size: int) -> None:
-    """Refuse a page that is unpacked to so many bytes, all of them at once, in a file of another size."""
+    """Refuse a page that unpacks to an absurd number of bytes, all at once, for the size of its file."""
     if unpacked > max(MOST_SWELLING * size, FEW_BYTES):
-        raise ReleaseFormatError(f"a page of {name} would swell to {unpacked:,} bytes, which is absurd; {GET_AGAIN}.")
+        raise ReleaseFormatError(f"a page of {name} would unpack to {unpacked:,} bytes, which is absurd; {GET_AGAIN}.")
 
 
 def _check_lines(name: str, metadata: pq.FileMetaData | None, max_lines: int, folder: Path) -> None:
-    """A table that is read at once has no more lines than it can need."""
+    """Check that a table that is read at once has no more lines than it needs."""
     if metadata is None:
         return
     max_lines = min(max_lines, MOST_LINES_PER_BYTE * (folder / name).stat().st_size)

@@ -37,8 +37,8 @@ from sfumato._report.html_page import (
     shorten_name,
 )
 from sfumato._request.schema import Ranges
+from sfumato._verify.check_results import Check
 from sfumato._verify.file_checks import verify_folder
-from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 TITLE = "Certificate of a protected release"

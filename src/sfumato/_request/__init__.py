@@ -1,1 +1,1 @@
-"""What the holder asks: values, roles, requests, counts; no record is looked at here."""
+"""The data steward's request: values, column roles, requirements and counts, without any record."""

@@ -1,4 +1,4 @@
-"""What a holder went on with in spite of a warning: published, whether or not there was something to warn of."""
+"""The risks that a data steward accepted in spite of a warning; published even if there was nothing to warn about."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ BREACH_LIMIT = Fraction(1, 100)
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRisks:
-    """What was accepted."""
+    """The accepted risks."""
 
     disclosing_columns: tuple[str, ...] = ()
-    """Public columns that may tell the protected one."""
+    """Public columns that may disclose the protected column."""
     has_exposure: bool = False
-    """That public columns with the release lift beliefs above the caps."""
+    """Whether it was accepted that public columns together with the release raise beliefs above the caps."""
     has_marginal_prior: bool = False
-    """That public columns breach a bound that holds for the marginal prior."""
+    """Whether it was accepted that public columns break a bound that holds for the marginal prior."""
 
     def list_sentences(self, sensitive: str) -> list[str]:
-        """What was given up, in plain words."""
+        """Lists what was accepted, in plain words."""
         sentences = []
         if self.disclosing_columns:
             sentences.append(
@@ -46,7 +46,7 @@ class AcceptedRisks:
         return sentences
 
     def to_json(self) -> Json:
-        """As a manifest has it."""
+        """Writes the accepted risks as a manifest has them."""
         return {
             "telling": list(self.disclosing_columns),
             "exposure": self.has_exposure,
@@ -55,7 +55,7 @@ class AcceptedRisks:
 
     @classmethod
     def from_json(cls, entries: JsonView) -> Self:
-        """Read it back from a manifest."""
+        """Reads the accepted risks from a manifest."""
         return cls(tuple(map(str, entries["telling"])), bool(entries["exposure"]), bool(entries["marginal_prior"]))
 
 

@@ -1,7 +1,7 @@
-"""Privacy requests: one frozen class for each definition, in exact rationals.
+"""Privacy requests as exact rationals: one frozen class for each definition.
 
-A request knows itself: how it is given on the command line, what a plan file remembers of it, what it asks in a
-sentence, what it comes to for a table, and how far a single column of a compound may be believed.
+A request describes itself: its options on the command line, its entry in a plan file and its sentence. It also turns
+into exact bounds for a table, and says how far beliefs about one column of a compound may rise.
 """
 
 from __future__ import annotations
@@ -24,53 +24,53 @@ from sfumato.errors import InfeasibleError, SpecError
 
 
 class PrivacySpec(ABC):
-    """What a holder may ask for."""
+    """A privacy requirement that a data steward may ask for."""
 
     __slots__ = ()
 
     FLAGS: ClassVar[tuple[Flag, ...]]
     COMPANION_FLAGS: ClassVar[tuple[Flag, ...]] = ()
-    """Flags of another kind of request that may be given beside its own."""
+    """Options of another kind of request that may be given together with its own."""
     FLAGS_TEXT: ClassVar[str]
     """The options that make such a request, in words."""
     REQUIREMENT_TEXT: ClassVar[str]
-    """What a mechanism needs that meets such a request, in words."""
+    """The request that a mechanism of this kind needs, in words."""
     RESOLVED_KIND: ClassVar[type[PrivacySpec] | None] = None
-    """What it becomes for a table, where that is another kind of request."""
+    """The kind of request that it becomes for a given table, if that is another kind."""
     IS_COLUMNWISE: ClassVar[bool] = False
-    """Whether it makes sense for several sensitive columns, each for itself."""
+    """Whether it can protect several sensitive columns, each on its own."""
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
-        """The request from what was given on the command line, by the names of the parameters."""
+        """Makes the request from command-line arguments, by the names of their parameters."""
         return cls(**arguments)
 
     @abstractmethod
     def to_json(self) -> Json:
-        """What a plan file remembers of it: enough to tell whether another one is the same."""
+        """The entries of a plan file that identify this request."""
 
     @property
     @abstractmethod
     def sentence(self) -> str:
-        """What is asked, in plain words."""
+        """The requirement in plain words."""
 
     @property
     @abstractmethod
     def summary(self) -> str:
-        """Its numbers, in a few words."""
+        """The numbers of the request, in a few words."""
 
     @property
     def bound(self) -> BreachBound | None:
-        """The one bound for all values, if that is what is asked."""
+        """The single bound for all values, if the request has one."""
         return None
 
     @property
     def rows(self) -> int:
-        """How many rows of a person it is asked for."""
+        """The number of rows a person for which the bound holds."""
         return 1
 
     def share_among_rows(self, rows: int) -> PrivacySpec:
-        """The same for persons with up to so many rows; refused where a row's bound is no share of a person's."""
+        """The same request for persons with up to this many rows; refused where rows cannot share the bound."""
         if rows == 1:
             return self
         raise SpecError(
@@ -78,50 +78,52 @@ class PrivacySpec(ABC):
         )
 
     def resolve(self, histogram: Histogram) -> PrivacySpec:
-        """The request itself, where it is given by the shares of the table."""
+        """The request itself, or the one that follows from the shares of the table."""
         return self
 
     def adapt_to(self, kind: type[AdaptedSpec]) -> AdaptedSpec | None:
-        """A request of another kind that asks for at least as much; None where there is none."""
+        """A request of another kind that is at least as strict; None where there is none."""
         return self if isinstance(self, kind) else None
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
-        """How far each value of a protected column may be believed; 1 where nothing is asked. Of a resolved request."""
+        """The largest permitted belief in each value, 1 for unprotected ones; for resolved requests only."""
         return (Fraction(1),) * len(values)
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
-        """The one bound that asks for as much, for comparing with mechanisms of other requests; of a resolved request.
+        """The single bound that is equally strict, for comparing with mechanisms of other requests.
 
-        None where there is no such bound.
+        For resolved requests only. None where there is no such bound.
         """
         return self.bound
 
     def find_part_limit(self, share: Fraction) -> Fraction | None:
-        """How far a value of one column of a compound may be believed, by its share; None where nothing is asked.
+        """The largest permitted belief in a value of one column of a compound, by its share; None without a limit.
 
-        The request speaks of combinations; a column on its own is a statement about several of them.
+        The request is about combinations; a value of one column is a statement about several of them.
         """
         raise InfeasibleError(
-            "caps and diversity of combinations say nothing about the columns they are made of; make buckets for one "
-            "column, or choose `mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
+            "caps and diversity of combinations do not protect the single columns. Make buckets for one column, or "
+            "choose `mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
         )
 
 
 SEVERAL_ROWS_REASON = (
-    "several rows a person are protected by one bound for all statements alone (mechanisms uniform, subset, levels): "
-    "where values have bounds of their own, a harmless value in another row can carry the belief in a protected one."
+    "several rows a person can be protected only by one bound for all statements (mechanisms uniform, subset, "
+    "levels). If each value has its own bound, a harmless value in another row can raise the belief in a protected "
+    "one."
 )
-"""Why only some requests and mechanisms hold for persons with several rows."""
+"""The reason why only some requests and mechanisms hold for persons with several rows."""
 
 AdaptedSpec = TypeVar("AdaptedSpec", bound=PrivacySpec)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class BreachBound(PrivacySpec):
-    """Whoever believed a property with at most `prior` believes it with at most `posterior` afterwards.
+    """Bounds how far a belief may rise: from at most `prior` to at most `posterior`.
 
     Source: Evfimievski, Gehrke and Srikant 2003 ((rho1, rho2)-privacy).
-    A person may have several rows. All of them together multiply odds by at most the whole; each row by its root.
+    If a person has several rows, all of them together multiply the odds by at most the whole factor, and each row by
+    its root.
     Notation: rho1 = prior, rho2 = posterior, gamma = amplification.
     """
 
@@ -142,106 +144,109 @@ class BreachBound(PrivacySpec):
         object.__setattr__(self, "rows", rows)
         for name, belief in (("prior", self.prior), ("posterior", self.posterior)):
             if belief.denominator == 1 and 1 < belief < 100:  # noqa: PLR2004 - what percent can be
-                raise SpecError(f"the {name} is {belief}, and a belief lies between 0 and 1: write {belief}% for that.")
+                raise SpecError(
+                    f"the {name} is {belief}, but a belief lies between 0 and 1. For a percentage, write {belief}%."
+                )
         if self.prior <= 0:
             raise SpecError(
-                f"the prior is {self.prior}, and must be above 0: it is the belief to protect, such as 1/10."
+                f"the prior is {self.prior} and must be above 0. It is the largest belief to protect, such as 1/10."
             )
         if self.posterior >= 1:
             raise SpecError(
-                f"the posterior is {self.posterior}, and must be below 1: a posterior of 1 lets an attacker be "
+                f"the posterior is {self.posterior} and must be below 1. A posterior of 1 lets an attacker be "
                 "certain, so nothing would be protected."
             )
         if self.prior >= self.posterior:
             raise SpecError(
-                f"the prior {self.prior} must be below the posterior {self.posterior}: the bound says how far a belief "
-                "may rise, and no table can be published if it may not rise at all."
+                f"the prior {self.prior} must be below the posterior {self.posterior}. The bound limits how far a "
+                "belief may rise, and no table can be published if it may not rise at all."
             )
         if self.amplification == 1:
             raise SpecError(
-                f"shared out among {rows} rows a person, the bound leaves nothing that a row may tell; allow fewer "
-                "rows (`rows_per_person=`), publish one row a person (`one_row=`), or raise the posterior."
+                f"with {rows} rows a person, the share of the bound for one row is too small to publish anything. "
+                "Allow fewer rows (`rows_per_person=`), publish one row a person (`one_row=`), or raise the "
+                "posterior."
             )
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
-        """Both ends of the bound; what is lacking is named."""
+        """Makes a bound from both its ends; refuses a missing one by name."""
         if lacking := " and ".join(f"`{flag.name}=`" for flag in cls.FLAGS if flag.name not in arguments):
-            raise SpecError(f"say what to protect: give {lacking}, for example `prior='1/10'` `posterior='1/3'`.")
+            raise SpecError(f"no protection was chosen. Give {lacking}, for example `prior='1/10'` `posterior='1/3'`.")
         return cls(**arguments)
 
     @classmethod
     def from_odds(cls, amplification: Fraction) -> Self:
-        """A bound on odds alone: exactly so many times, from a prior that is next to nothing."""
+        """A bound on odds alone: they may rise by exactly this factor, starting from a negligible prior."""
         posterior_odds = amplification * SMALLEST_PRIOR
         return cls(SMALLEST_PRIOR, posterior_odds / (posterior_odds + 1 - SMALLEST_PRIOR))
 
     @property
     def is_odds_only(self) -> bool:
-        """Whether the bound speaks of odds alone: its ends say no more than its amplification does."""
+        """Whether the bound limits only odds: its ends then say no more than its amplification."""
         return self.prior == SMALLEST_PRIOR
 
     @property
     def belief_bound(self) -> BreachBound | None:
-        """Itself where its ends were asked for; None where it stands for odds alone, and no belief is a limit."""
+        """The bound itself if its ends were requested; None if it stands for odds alone and limits no belief."""
         return None if self.is_odds_only else self
 
     @classmethod
     def from_json(cls, entries: JsonView) -> Self:
-        """Read it back from a design, which has one row a person unless it says otherwise."""
+        """Reads the bound from a design, with one row a person unless the design says otherwise."""
         rows = int(entries.get("rows_per_person", 1))
         if not 1 <= rows <= MOST_ROWS:
-            raise SpecError("the rows of a person are out of range.")
+            raise SpecError("the number of rows a person is out of range.")
         return cls(entries["prior"], entries["posterior"], rows)
 
     @property
     def person_amplification(self) -> Fraction:
-        """The largest factor by which all published values of a person may multiply anybody's odds; above 1."""
+        """The largest factor by which all published values of a person may multiply an attacker's odds; above 1."""
         return self.posterior * (1 - self.prior) / (self.prior * (1 - self.posterior))
 
     @property
     def amplification(self) -> Fraction:
-        """The largest factor by which one published value may multiply anybody's odds; exact, above 1."""
+        """The largest factor by which one published value may multiply an attacker's odds; exact, above 1."""
         return find_root_below(self.person_amplification, self.rows)
 
     def share_among_rows(self, rows: int) -> BreachBound:
-        """The bound of a person, shared out among the rows."""
+        """The bound of a person, shared among the rows."""
         return BreachBound(self.prior, self.posterior, rows)
 
     @property
     def bound(self) -> BreachBound:
-        """Itself."""
+        """The bound itself."""
         return self
 
     @property
     def summary(self) -> str:
-        """Its numbers, in a few words."""
+        """Both ends of the bound, in a few words."""
         return f"{self.prior} to {self.posterior}"
 
     @property
     def sentence(self) -> str:
-        """What is asked, in plain words."""
+        """The bound in plain words."""
         return f"no belief of at most {self.prior} may rise above {self.posterior}."
 
     def to_json(self) -> Json:
-        """Both numbers, exactly, and the rows of a person if they may be several."""
+        """Writes both ends exactly, and the rows a person if there may be several."""
         row_entry = {"rows_per_person": self.rows} if self.rows > 1 else {}
         return {"prior": str(self.prior), "posterior": str(self.posterior), **row_entry}
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
-        """The posterior."""
+        """The posterior, for every value."""
         return (self.posterior,) * len(values)
 
     def find_part_limit(self, share: Fraction) -> Fraction | None:
-        """The posterior, for what is within the prior."""
+        """The posterior, for shares up to the prior."""
         return self.posterior if share <= self.prior else None
 
 
 @dataclass(frozen=True, slots=True)
 class BreachBoundPerValue(PrivacySpec):
-    """A bound for each value; a value without one is not protected.
+    """A separate bound for each value; a value without one is not protected.
 
-    Source: the fine-grain model, in which a value that is harmless may be published more often as it is.
+    Source: the fine-grain model, in which a harmless value may be published unchanged more often.
     Notation: rho1i = prior, rho2i = posterior and gamma_i = amplification of the bound of value i.
     """
 
@@ -251,20 +256,20 @@ class BreachBoundPerValue(PrivacySpec):
 
     bounds: Mapping[Value, BreachBound]
     tolerance: Fraction | None = None
-    """The factor that made the bounds of shares, if one did."""
+    """The factor that produced the bounds from shares, if there was one."""
 
     def __post_init__(self) -> None:
         if not self.bounds:
-            raise SpecError("no value has a bound, so nothing would be protected; give at least one.")
+            raise SpecError("no value has a bound, so nothing would be protected. Give at least one bound.")
 
     @classmethod
     def from_bound(cls, bound: BreachBound, values: Sequence[Value]) -> BreachBoundPerValue:
-        """The same bound for every value."""
+        """Gives every value the same bound."""
         return cls(dict.fromkeys(values, bound))
 
     @classmethod
     def from_bounds(cls, values: Sequence[Value], bounds: Sequence[BreachBound | None]) -> Self | None:
-        """The request behind the bounds of a design; None where no value has one that was asked for."""
+        """The request that the bounds of a design come from; None where no value has a requested bound."""
         pairs = zip(values, bounds, strict=True)
         bounds_by_value = {
             value: bound for value, bound in pairs if bound is not None and bound.belief_bound is not None
@@ -273,12 +278,12 @@ class BreachBoundPerValue(PrivacySpec):
 
     @classmethod
     def from_tolerance(cls, histogram: Histogram, tolerance: Exact) -> BreachBoundPerValue:
-        """Let the belief in each value rise from its share to `tolerance` times its share.
+        """Lets the belief in each value rise from its share to `tolerance` times its share.
 
-        Shares are first rounded down: the amplification that a tolerance allows grows with the share, so this rounds
-        towards privacy, and the bounds tell no more than the rounded shares. A share that is rounded to nothing has
-        the amplification of the tolerance itself, which is the limit. A value of which `tolerance` times the share
-        reaches 1 has no bound, as in the paper.
+        Shares are first rounded down. The amplification that a tolerance allows grows with the share, so rounding down
+        is the strict side. The bounds then disclose no more than the rounded shares.
+        A share that is rounded to zero has the amplification of the tolerance itself, which is the limit. A value has
+        no bound if `tolerance` times its share reaches 1, as in the paper.
         """
         factor, total = Tolerance(tolerance).factor, histogram.total
         bounds: dict[Value, BreachBound] = {}
@@ -289,13 +294,13 @@ class BreachBoundPerValue(PrivacySpec):
         if not bounds:
             raise SpecError(
                 f"with a tolerance of {factor} the belief in every value may rise to certainty, so nothing would be "
-                "protected; choose a smaller one."
+                "protected. Choose a smaller tolerance."
             )
         return cls(bounds, factor)
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a CSV with the columns value, prior and posterior; an empty value is the missing one."""
+        """Reads a CSV with the columns value, prior and posterior; an empty value is the missing one."""
         bounds = {}
         for value, row in read_value_entries(path, ("prior", "posterior")).items():
             try:
@@ -306,33 +311,34 @@ class BreachBoundPerValue(PrivacySpec):
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
-        """The bounds of a file."""
+        """Reads the bounds from a file."""
         return cls.read(arguments["bounds"])
 
     @property
     def summary(self) -> str:
-        """Its numbers, in a few words."""
+        """The bounds, in a few words."""
         summaries = {bound.summary for bound in self.bounds.values()}
         return f"each {summaries.pop()}" if len(summaries) == 1 else f"{len(self.bounds)} values: a bound each"
 
     @property
     def sentence(self) -> str:
-        """What is asked, in plain words."""
+        """The bounds in plain words."""
         return f"the belief in each of {len(self.bounds)} values may rise no further than its own bound."
 
     def to_json(self) -> Json:
-        """Each bound by its value."""
+        """Writes each bound by its value."""
         return {"bounds": {display(value): f"{bound.prior} {bound.posterior}" for value, bound in self.bounds.items()}}
 
     def resolve(self, histogram: Histogram) -> BreachBoundPerValue:
-        """Itself, if every bound is for a value of the table."""
+        """The request itself, if the table has every value that has a bound."""
         self.list_bounds(histogram.values)
         return self
 
     def adapt_to(self, kind: type[AdaptedSpec]) -> AdaptedSpec | None:
-        """As one bound for all values: that of the smallest amplification asks for more of every value.
+        """One bound for all values: the one with the smallest amplification, which is the strictest.
 
-        No share has a smaller one than the tolerance itself, which is lent instead: it tells nothing about shares.
+        If the bounds follow shares, no amplification is below that of the tolerance itself. The tolerance is used
+        instead, because it discloses nothing about shares.
         """
         if isinstance(self, kind):
             return self
@@ -343,15 +349,14 @@ class BreachBoundPerValue(PrivacySpec):
         return strictest if isinstance(strictest, kind) else None
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
-        """The strictest of the bounds; where they follow shares, the amplification is all that they have in common."""
+        """The strictest of the bounds; if they follow shares, only the amplification is common to all."""
         return None if self.tolerance is not None else self.adapt_to(BreachBound)
 
     def find_part_limit(self, share: Fraction) -> Fraction | None:
-        """Bounds for combinations are none for the parts."""
+        """Refuses: bounds for combinations do not bound the single columns."""
         raise InfeasibleError(
-            "bounds for combinations say nothing about the columns they are made of; ask for a tolerance "
-            "(`spec=Tolerance(...)`), or for one bound with `mechanism='uniform'` or `mechanism='subset'`, which cover "
-            "every statement."
+            "bounds for combinations do not protect the single columns. Use a tolerance (`spec=Tolerance(...)`), or "
+            "one bound with `mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
         )
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
@@ -359,19 +364,19 @@ class BreachBoundPerValue(PrivacySpec):
         return [Fraction(1) if bound is None else bound.posterior for bound in self.list_bounds(values)]
 
     def list_bounds(self, values: Sequence[Value]) -> tuple[BreachBound | None, ...]:
-        """The bound of each value of a domain; a value that is no text may be named by its text."""
+        """The bound of each value of a domain; a value that is not a string may be named by its string."""
         return match_to_domain(self.bounds, values, "bound")
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Tolerance(PrivacySpec):
-    """A request for bounds from the table's own shares: from a share to `factor` times that share.
+    """Bounds from the table's own shares: a belief may rise from a share to `factor` times that share.
 
     Notation: theta = factor.
     """
 
     FLAGS: ClassVar = (
-        Flag("tolerance", "Bounds from shares: belief in a value may rise to R times its share.", metavar="R"),
+        Flag("tolerance", "Bounds from shares: the belief in a value may rise to R times its share.", metavar="R"),
     )
     FLAGS_TEXT: ClassVar = "`tolerance=`"
     REQUIREMENT_TEXT: ClassVar = BreachBoundPerValue.REQUIREMENT_TEXT
@@ -382,25 +387,27 @@ class Tolerance(PrivacySpec):
     def __init__(self, factor: Exact) -> None:
         object.__setattr__(self, "factor", parse_exact(factor, "the tolerance"))
         if self.factor <= 1:
-            raise SpecError(f"the tolerance is {self.factor}, and must be above 1: a belief may rise by this factor.")
+            raise SpecError(
+                f"the tolerance is {self.factor} and must be above 1. It is the factor by which a belief may rise."
+            )
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
-        """The factor."""
+        """Makes the request from its factor."""
         return cls(arguments["tolerance"])
 
     @property
     def summary(self) -> str:
-        """Its numbers, in a few words."""
+        """The factor, in a few words."""
         return f"tolerance {self.factor}"
 
     @property
     def sentence(self) -> str:
-        """What is asked, in plain words."""
+        """The tolerance in plain words."""
         return f"the belief in a value may rise from its share to at most {self.factor} times its share."
 
     def to_json(self) -> Json:
-        """The factor, exactly."""
+        """Writes the factor exactly."""
         return {"tolerance": str(self.factor)}
 
     def resolve(self, histogram: Histogram) -> BreachBoundPerValue:
@@ -408,5 +415,5 @@ class Tolerance(PrivacySpec):
         return BreachBoundPerValue.from_tolerance(histogram, self.factor)
 
     def find_part_limit(self, share: Fraction) -> Fraction | None:
-        """Bounds that grow with the share hold for sums of values too; this is the proof for the table at hand."""
+        """Bounds that grow with the share also hold for sums of values; this proves it for the given table."""
         return self.factor * share if self.factor * share < 1 else None

@@ -1,6 +1,6 @@
-"""Requests about groups of records: how much of a bucket a value may have, and how many decoys a record has.
+"""Requests about groups of records: each value's share of a bucket, and the decoys of a record.
 
-What they promise holds for somebody who knows which group a record is in and nothing else.
+Their guarantees hold against an attacker who knows only which group a record is in.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from sfumato.errors import InfeasibleError, SpecError
 
 @dataclass(frozen=True, slots=True)
 class ShareCap(PrivacySpec):
-    """A cap for each value on its share of any bucket: what the bucket alone lets one infer of a record in it.
+    """Caps the share that each value may have of any bucket: the largest belief that the bucket alone allows.
 
     Source: F'-privacy, in which each value has a cap of its own; a value that is not named has the cap 1.
     Notation: f'_i = cap of value i.
     """
 
     FLAGS: ClassVar = (
-        Flag("caps", "Caps on shares in buckets: a CSV of value,cap; for others `cap_factor=`.", Path, "CSV"),
+        Flag("caps", "Caps on shares in buckets: a CSV of value,cap; for other values `cap_factor=`.", Path, "CSV"),
     )
     FLAGS_TEXT: ClassVar = "`caps=`"
     REQUIREMENT_TEXT: ClassVar = "caps (`spec=ShareCap(...)`, or `spec=LinearCap(...)`)"
@@ -40,14 +40,14 @@ class ShareCap(PrivacySpec):
 
     def __post_init__(self) -> None:
         if not self.caps:
-            raise SpecError("no value has a cap, so nothing would be protected; give at least one.")
+            raise SpecError("no value has a cap, so nothing would be protected. Give at least one cap.")
         for value, cap in self.caps.items():
             if not 0 < cap <= 1:
-                raise SpecError(f"the cap of {display(value)!r} is {cap}, and must be above 0 and at most 1.")
+                raise SpecError(f"the cap of {display(value)!r} is {cap} and must be above 0 and at most 1.")
 
     @classmethod
     def from_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
-        """The posterior of a bound as the cap of every value."""
+        """Uses the posterior of a bound as the cap of every value."""
         return cls(dict.fromkeys(values, bound.posterior))
 
     @classmethod
@@ -55,42 +55,42 @@ class ShareCap(PrivacySpec):
         """The cap min(1, factor * share + offset) for each value."""
         cap = LinearCap(factor, offset)
         pairs = zip(histogram.values, histogram.shares, strict=True)
-        # A value that nobody has is in no bucket, so its cap decides nothing; it must still be a cap.
+        # A value that nobody has is in no bucket, so its cap has no effect; it must still be a valid cap.
         smallest = Fraction(1, 10**9)
         return cls({value: max(min(Fraction(1), cap.factor * share + cap.offset), smallest) for value, share in pairs})
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a CSV with the columns value and cap; an empty value is the missing one."""
+        """Reads a CSV with the columns value and cap; an empty value is the missing one."""
         rows = read_value_entries(path, ("cap",))
         return cls({value: parse_exact(row["cap"].strip(), "a cap") for value, row in rows.items()})
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
-        """The caps of a file."""
+        """Reads the caps from a file."""
         return cls.read(arguments["caps"])
 
     @property
     def summary(self) -> str:
-        """Its numbers, in a few words."""
+        """The range of the caps, in a few words."""
         low, high = min(self.caps.values()), max(self.caps.values())
         return f"cap {low}" if low == high else f"caps {low} to {high}"
 
     @property
     def sentence(self) -> str:
-        """What is asked, in plain words."""
-        return f"each of {len(self.caps)} values may have at most its own cap of the records of any bucket."
+        """The caps in plain words."""
+        return f"in any bucket, the share of each of {len(self.caps)} values may be at most its own cap."
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
-        """From what anybody believes who knows how frequent the values are, to the least limit of a value."""
+        """The bound from the largest share, which an attacker knows as prior, to the smallest limit of a value."""
         return make_bound_from_limits(histogram, self.list_limits(histogram.values))
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
-        """The caps."""
+        """The cap of each value."""
         return self.list_caps(values)
 
     def to_json(self) -> Json:
-        """Each cap by its value."""
+        """Writes each cap by its value."""
         return {"caps": {display(value): str(cap) for value, cap in self.caps.items()}}
 
     def list_caps(self, values: Sequence[Value]) -> tuple[Fraction, ...]:
@@ -100,9 +100,9 @@ class ShareCap(PrivacySpec):
 
 @dataclass(frozen=True, slots=True, init=False)
 class LinearCap(PrivacySpec):
-    """A request for caps from the table's own shares: `factor` times the share plus `offset`, at most 1.
+    """Caps from the table's own shares: `factor` times the share plus `offset`, at most 1.
 
-    A value of `named` has the cap that stands there instead.
+    A value in `named` has its own cap there instead.
     """
 
     FLAGS: ClassVar = (
@@ -124,34 +124,37 @@ class LinearCap(PrivacySpec):
         object.__setattr__(self, "named", {} if named is None else named.caps)
         if self.factor < 0 or self.offset < 0 or self.factor + self.offset == 0:
             raise SpecError(
-                f"the cap factor {self.factor} and offset {self.offset} must not be below 0, nor both 0: a cap is "
+                f"the cap factor {self.factor} and offset {self.offset} must not be negative, nor both 0. A cap is "
                 "factor * share + offset."
             )
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
-        """The factor and the offset, of which one that is not given is 0; and the caps of a file."""
+        """Makes the request from the factor and the offset (0 if not given), and from a file of caps."""
         named = ShareCap.from_flags(arguments) if "caps" in arguments else None
         return cls(arguments.get("cap_factor", "0"), arguments.get("cap_offset", "0"), named)
 
     @property
     def summary(self) -> str:
-        """Its numbers, in a few words."""
+        """The factor and the offset, in a few words."""
         return f"caps of {self.factor} shares + {self.offset}"
 
     @property
     def sentence(self) -> str:
-        """What is asked, in plain words."""
-        others = f", but each of {len(self.named)} values at most its own cap" if self.named else ""
-        return f"a value may have at most {self.factor} times its share plus {self.offset} of any bucket{others}."
+        """The caps in plain words."""
+        others = f", but for each of {len(self.named)} values at most its own cap" if self.named else ""
+        return (
+            f"in any bucket, the share of a value may be at most {self.factor} times its share of the table plus "
+            f"{self.offset}{others}."
+        )
 
     def to_json(self) -> Json:
-        """Both numbers, exactly, and each cap of its own by its value."""
+        """Writes both numbers exactly, and each value's own cap."""
         named = {"caps": {display(value): str(cap) for value, cap in self.named.items()}} if self.named else {}
         return {"cap_factor": str(self.factor), "cap_offset": str(self.offset), **named}
 
     def resolve(self, histogram: Histogram) -> ShareCap:
-        """A cap for each value."""
+        """The cap of each value, from the table's shares."""
         caps = dict(ShareCap.from_shares(histogram, self.factor, self.offset).caps)
         own_caps = zip(histogram.values, match_to_domain(self.named, histogram.values, "cap"), strict=True)
         return ShareCap(caps | {value: cap for value, cap in own_caps if cap is not None})
@@ -159,7 +162,7 @@ class LinearCap(PrivacySpec):
 
 @dataclass(frozen=True, slots=True)
 class Diversity(PrivacySpec):
-    """Every bucket holds at least `ell` different values, each at most once."""
+    """Requires at least `ell` different values in every bucket, each at most once."""
 
     FLAGS: ClassVar = (Flag("diversity", "Buckets of at least N records, all of different values.", int, "N"),)
     FLAGS_TEXT: ClassVar = "`diversity=`"
@@ -169,44 +172,46 @@ class Diversity(PrivacySpec):
 
     def __post_init__(self) -> None:
         if self.ell < 2:  # noqa: PLR2004
-            raise SpecError(f"the diversity is {self.ell}, and must be at least 2: one value alone is no diversity.")
+            raise SpecError(
+                f"the diversity is {self.ell} and must be at least 2. A bucket with one value discloses it."
+            )
 
     @classmethod
     def from_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
-        """As many values that each of them is believed with at most the posterior of a bound."""
+        """The smallest diversity at which no value is believed beyond the posterior of a bound."""
         return cls(math.ceil(1 / bound.posterior))
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
-        """The number of different values."""
+        """The smallest number of different values, in a few words."""
         return cls(arguments["diversity"])
 
     @property
     def summary(self) -> str:
-        """Its numbers, in a few words."""
+        """The diversity, in a few words."""
         return f"diversity {self.ell}"
 
     @property
     def sentence(self) -> str:
-        """What is asked, in plain words."""
+        """The diversity in plain words."""
         return f"every bucket holds at least {self.ell} different values, each at most once."
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
-        """From what anybody believes who knows how frequent the values are, to the least limit of a value."""
+        """The bound from the largest share, which an attacker knows as prior, to the smallest limit of a value."""
         return make_bound_from_limits(histogram, self.list_limits(histogram.values))
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
-        """One of so many values."""
+        """One divided by the diversity, for every value."""
         return (Fraction(1, self.ell),) * len(values)
 
     def to_json(self) -> Json:
-        """The number of different values."""
+        """Writes the number of different values."""
         return {"diversity": self.ell}
 
 
 @dataclass(frozen=True, slots=True)
 class DecoyGroups(PrivacySpec):
-    """Every record publishes a value drawn from a group of at least `group_size` records with different values."""
+    """Requires that every record publishes a value drawn from a group of at least `group_size` different values."""
 
     FLAGS: ClassVar = (Flag("group_size", "Publish a value drawn from N records' different values.", int, "N"),)
     FLAGS_TEXT: ClassVar = "`group_size=`"
@@ -217,47 +222,50 @@ class DecoyGroups(PrivacySpec):
 
     def __post_init__(self) -> None:
         if self.group_size < 2:  # noqa: PLR2004
-            raise SpecError(f"the group size is {self.group_size}, and must be at least 2: one record has no decoys.")
+            raise SpecError(
+                f"the group size is {self.group_size} and must be at least 2. A group of one record has no decoys."
+            )
 
     @classmethod
     def from_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
-        """As many records that a published value is believed with at most the posterior of a bound."""
+        """The smallest group size at which no value is believed beyond the posterior of a bound."""
         return cls(math.ceil(1 / bound.posterior))
 
     @property
     def summary(self) -> str:
-        """Its numbers, in a few words."""
+        """The group size, in a few words."""
         return f"groups of {self.group_size}"
 
     @property
     def sentence(self) -> str:
-        """What is asked, in plain words."""
+        """The group size in plain words."""
         return f"every record publishes a value drawn from {self.group_size} records with different values."
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
-        """From what anybody believes who knows how frequent the values are, to the least limit of a value."""
+        """The bound from the largest share, which an attacker knows as prior, to the smallest limit of a value."""
         return make_bound_from_limits(histogram, self.list_limits(histogram.values))
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
-        """One of so many records."""
+        """One divided by the group size, for every value."""
         return (Fraction(1, self.group_size),) * len(values)
 
     def to_json(self) -> Json:
-        """The size of the groups."""
+        """Writes the size of the groups."""
         return {"group_size": self.group_size}
 
     def find_part_limit(self, share: Fraction) -> Fraction | None:
-        """Decoys of combinations are none of the parts."""
+        """Refuses: decoys for combinations do not protect the single columns."""
         raise InfeasibleError(
-            "decoys of combinations say nothing about the columns they are made of; name each of the columns with "
-            "`sensitive=` instead, and each is protected for itself."
+            "decoys for combinations do not protect the single columns. Name each column with `sensitive=` instead; "
+            "each is then protected on its own."
         )
 
 
 def make_bound_from_limits(histogram: Histogram, limits: Sequence[Fraction]) -> BreachBound | None:
-    """The bound that asks for at least as much as limits do for somebody who knows how frequent the values are.
+    """The bound that is at least as strict as the limits, for an attacker who knows the frequencies of the values.
 
-    Its prior is the largest share, rounded up to two digits; its posterior the least limit of a value that occurs.
+    Its prior is the largest share, rounded up to two digits. Its posterior is the smallest limit of a value that
+    occurs.
     """
     counts = [histogram.counts]
     if histogram.axes:

@@ -1,12 +1,12 @@
-"""Exact figures of the counts that decoys publish: how far a published count may be off.
+"""Exact errors of the counts that decoys publish: how far a published count may be off.
 
-Every record publishes a value drawn from its group, which has `group_size` records of different values. So a value that
-`count` records hold has `group_size * count` seats in its groups, and each seat publishes it with the chance
-1/group_size: the published count is binomial. All figures are decided in integers and Fractions; floats are for display
-and for counts whose exact figures would take long.
+Every record publishes a value drawn from its group of `group_size` records with different values. So a value that
+`count` records have has `group_size * count` seats in its groups. Each seat publishes it with probability 1/group_size,
+so the published count is binomial. All decisions use integers and Fractions. Floats serve for display, and for counts
+whose exact errors would take long.
 
-They hold where every group has `group_size` records. A group with a record more makes the published count vary more;
-then `chebyshev` holds for the size of the largest group.
+The errors hold where every group has `group_size` records. A larger group makes the published count vary more; then
+`chebyshev` holds for the size of the largest group.
 
 Source: Fu, Wang, Wong, Wang and Jiang 2014. Theorem 3 and Lemma 1 are corrected: the paper divides the variance by the
 number of seats twice. Definition 2 counts an error of exactly ε as an error, Lemma 2 does not; both are offered.
@@ -23,13 +23,13 @@ from fractions import Fraction
 from sfumato.errors import SpecError
 
 EXACT_SEATS = 20_000
-"""Up to so many seats (count times group size) a tail is summed exactly, within a fraction of a second."""
+"""Up to this many seats (count times group size) a tail is summed exactly, within a fraction of a second."""
 
 RELATIVE_TOLERANCE = 1e-9
-"""Floats nearer to each other than this (relatively) decide nothing; their own error is a thousandth of it."""
+"""Floats that differ by less than this (relatively) are compared exactly; their own error is a thousandth of it."""
 
 NEGLIGIBLE_CHANCE = 1e-20
-"""Chances that are so much smaller than the first of a sum add nothing to it."""
+"""Chances smaller than the first of a sum by this factor are left out of the sum."""
 
 SMALLEST_GROUP = 2
 
@@ -37,18 +37,18 @@ SMALLEST_GROUP = 2
 def compute_tail(count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = True) -> Fraction:
     """The exact chance that a published count is off by at least (or, not inclusive, more than) a share of the count.
 
-    Above EXACT_SEATS the exact number is refused; see `tail_figure`.
+    Refused above EXACT_SEATS; see `tail_figure`.
     """
     count, group_size = _check_arguments(count, group_size, relative_error)
     seats = count * group_size
     if seats > EXACT_SEATS:
         raise SpecError(
-            f"an exact chance is computed for up to {EXACT_SEATS:,} seats, and {count:,} records in groups of "
-            f"{group_size} have {seats:,}; take the rounded figure."
+            f"an exact chance is computed for at most {EXACT_SEATS:,} seats; {count:,} records in groups of "
+            f"{group_size} have {seats:,}. Use the rounded chance."
         )
     reach = _compute_reach(count, relative_error, inclusive) - 1
     first, last = max(count - reach, 0), min(count + reach, seats)
-    # Over the common denominator γ^n, the chance of k is C(n, k) (γ-1)^(n-k); each follows from the one before.
+    # Over the common denominator γ^n, the chance of k is C(n, k) (γ-1)^(n-k); each follows from the previous one.
     weight = math.comb(seats, first) * (group_size - 1) ** (seats - first)
     within = 0
     for published in range(first, last + 1):
@@ -58,7 +58,7 @@ def compute_tail(count: int, group_size: int, relative_error: Fraction, *, inclu
 
 
 def compute_tail_figure(count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = True) -> float:
-    """The chance of `tail` for display: rounded from the exact one up to EXACT_SEATS, else to about 12 digits."""
+    """The chance of `tail` for display: the exact one rounded up to EXACT_SEATS, otherwise to about 12 digits."""
     count, group_size = _check_arguments(count, group_size, relative_error)
     if count * group_size <= EXACT_SEATS:
         return float(compute_tail(count, group_size, relative_error, inclusive=inclusive))
@@ -68,13 +68,13 @@ def compute_tail_figure(count: int, group_size: int, relative_error: Fraction, *
 def compute_error_probability(
     largest_count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = False
 ) -> Fraction:
-    """T_p of Lemma 2: the least chance, over all counts up to a largest, that the published count is off.
+    """T_p of Lemma 2: the smallest chance, over all counts up to the largest, that the published count is off.
 
-    It speaks of the published count as an estimate of the count of a value, and of nothing else: the count of a value
-    among the records of a condition can be told better (Theorem 4 is false), and so may a count by other estimates.
+    It concerns only the published count as an estimate of the count of a value. The count of a value among the records
+    of a condition can be estimated better (Theorem 4 is false), and other estimates may do so too.
     """
     if largest_count < 1:
-        raise SpecError(f"the largest count is {largest_count}, and no count is below 1.")
+        raise SpecError(f"the largest count is {largest_count} and must be at least 1.")
     return min(
         compute_tail(count, group_size, relative_error, inclusive=inclusive)
         for count in range(1, int(largest_count) + 1)
@@ -98,10 +98,10 @@ def find_accurate_count(
 ) -> int:
     """The smallest count from which on every count has a `tail` of at most the probability.
 
-    The tail is a saw: while ε f stays between two whole numbers the tail rises with f, and at the next it falls. The
-    last count that exceeds the probability is sought downwards from a count that proves all larger ones. Floats decide
-    where they are clear, exact chances where not; above EXACT_SEATS an unclear count is taken to exceed, so that the
-    answer may be too large, but not too small.
+    The tail is not monotone: while ε f stays between two integers the tail rises with f, and at the next integer it
+    falls. The last count that exceeds the probability is sought downwards from a count that proves all larger ones.
+    Floats decide clear cases, exact chances the others. Above EXACT_SEATS an unclear count is treated as exceeding, so
+    the result may be too large, but never too small.
     """
     _, group_size = _check_arguments(1, group_size, relative_error)
     _check_probability(probability)
@@ -118,13 +118,13 @@ def find_accurate_count(
 
 
 def _find_next_lower(count: int, group_size: int, relative_error: Fraction, inclusive: bool) -> int:
-    """The next lower count that has to be looked at: the last one with a smaller reach.
+    """The next lower count to check: the last one with a smaller reach.
 
-    With a fixed reach d both tails rise with f, so that the last count stands for the others. For one more record adds
-    γ seats, b of which publish the value. The lower tail gains Pr[b = 0] times the chance of f-d+1, and loses b-1
-    chances below that one; the upper tail loses Pr[b = 0] times the chance of f+d, and gains b-1 chances below that
-    one. The mean of b is 1, so b-1 above 0 has the mean Pr[b = 0]; and chances rise up to f and fall from f on. The
-    chances below f+d are thus at least its own while d >= γ-1; with a smaller reach every count is looked at.
+    With a fixed reach d both tails rise with f, so the last count stands for the others. The reason: one more record
+    adds γ seats, b of which publish the value. The lower tail gains Pr[b = 0] times the chance of f-d+1, and loses b-1
+    chances below that one. The upper tail loses Pr[b = 0] times the chance of f+d, and gains b-1 chances below that
+    one. The mean of b is 1, so b-1 above 0 has the mean Pr[b = 0]. Chances rise up to f and fall from f on. So the
+    chances below f+d are at least its own while d >= γ-1; with a smaller reach every count is checked.
     """
     reach = _compute_reach(count, relative_error, inclusive)
     if reach < group_size - 1:
@@ -145,7 +145,7 @@ def _has_larger_tail(
 
 
 def _compute_reach(count: int, relative_error: Fraction, inclusive: bool) -> int:
-    """The least deviation that counts as an error."""
+    """The smallest deviation that counts as an error."""
     error = relative_error * count
     return math.ceil(error) if inclusive else math.floor(error) + 1
 
@@ -163,7 +163,7 @@ def _approximate_tail(count: int, group_size: int, reach: int) -> float:
 
 
 def _sum_chances(seats: int, first: int, group_size: int, step: int) -> float:
-    """The chances of a published count and of all beyond it, which fall: until they add nothing."""
+    """Sums the chance of a published count and of all beyond it, which fall, until further ones add nothing."""
     if not 0 <= first <= seats:
         return 0.0
     published, others = first, group_size - 1
@@ -181,18 +181,18 @@ def _sum_chances(seats: int, first: int, group_size: int, step: int) -> float:
 def _check_arguments(count: int, group_size: int, relative_error: Fraction) -> tuple[int, int]:
     check_group_size(group_size)
     if count < 1:
-        raise SpecError(f"the count is {count}, and only a count of at least 1 has a relative error.")
+        raise SpecError(f"the count is {count}; only a count of at least 1 has a relative error.")
     if not relative_error > 0:
-        raise SpecError(f"the relative error is {relative_error}; it must be above 0.")
+        raise SpecError(f"the relative error is {relative_error} and must be above 0.")
     return operator.index(count), operator.index(group_size)
 
 
 def check_group_size(group_size: int) -> None:
-    """Refuse a group without decoys."""
+    """Refuses a group without decoys."""
     if group_size < SMALLEST_GROUP:
-        raise SpecError(f"the group size is {group_size}; it must be at least {SMALLEST_GROUP}.")
+        raise SpecError(f"the group size is {group_size} and must be at least {SMALLEST_GROUP}.")
 
 
 def _check_probability(probability: Fraction) -> None:
     if not 0 < probability < 1:
-        raise SpecError(f"the probability is {probability}; it must be between 0 and 1.")
+        raise SpecError(f"the probability is {probability} and must be between 0 and 1.")

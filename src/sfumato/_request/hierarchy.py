@@ -1,4 +1,4 @@
-"""A hierarchy of the values of a column: codes in chapters, chapters in parts; declared, never learned from a table."""
+"""A declared hierarchy of the values of a column, such as codes in chapters and chapters in parts."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from sfumato.errors import SchemaError
 
 
 def format_level_name(column: str, level: str) -> str:
-    """What a level of a column is called in questions: `diagnosis.chapter`."""
+    """The name of a column's level in queries: `diagnosis.chapter`."""
     return f"{column}.{level}"
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """Levels of values, the finest first; a group of each level lies in one group of the next."""
+    """Levels of values, the finest first; each group of a level lies in one group of the next."""
 
     levels: tuple[str, ...]
-    """The names of the levels; the first is that of the values themselves."""
+    """The names of the levels; the first is the level of the values themselves."""
     paths: tuple[tuple[Value, ...], ...]
-    """For each value of the domain, in its order: the value, its group, and the groups above."""
+    """For each value of the domain, in order: the value, its group, and the groups above."""
 
     def __post_init__(self) -> None:
         lowered = [name.lower() for name in self.levels]
@@ -33,10 +33,11 @@ class Hierarchy:
             raise SchemaError("a hierarchy has at least two levels with different names, such as code,chapter.")
         if incomplete_path := next((path for path in self.paths if len(path) != len(self.levels)), None):
             raise SchemaError(
-                f"{display(incomplete_path[0])!r} has not a group at every level of the hierarchy; give it one."
+                f"{display(incomplete_path[0])!r} lacks a group at some level of the hierarchy; give it one at "
+                "every level."
             )
         if any(not isinstance(group, str | None) for path in self.paths for group in path[1:]):
-            raise SchemaError("a group of the hierarchy is no text; write its name as one.")
+            raise SchemaError("a group of the hierarchy is not a string; write its name as one.")
         for path in self.paths:
             if "" in path[1:] or (None in path[1:] and path[0] is not None):
                 raise SchemaError(
@@ -50,20 +51,20 @@ class Hierarchy:
                 if parents.setdefault(path[level], path[level + 1]) != path[level + 1]:
                     raise SchemaError(
                         f"{self.levels[level]} {display(path[level])!r} lies in two groups of "
-                        f"{self.levels[level + 1]}; a group lies in one."
+                        f"{self.levels[level + 1]}; put it in one group."
                     )
 
     @classmethod
     def of(cls, levels: Sequence[str], paths: Sequence[Sequence[Value]]) -> Hierarchy:
-        """Make a hierarchy of any sequences."""
+        """Makes a hierarchy from any sequences."""
         return cls(tuple(levels), tuple(tuple(path) for path in paths))
 
     @classmethod
     def read(cls, path: Path) -> Hierarchy:
-        """Read a CSV whose header names the levels, with a line for each value.
+        """Reads a CSV whose header names the levels, with a line for each value.
 
-        A group without a value is that of the missing value. A line without either says nothing, nor do spaces around
-        a name, nor a line that comes again.
+        A group without a value is the group of the missing value. Empty lines, repeated lines and spaces around a name
+        are ignored.
         """
         title = f"the hierarchy {str(path)!r}"
         format_message = (
@@ -88,30 +89,32 @@ class Hierarchy:
             location, value = f"line {number} of {title}", display(row[0] or None)
             if len(row) != len(header):
                 raise SchemaError(
-                    f"{location} has {len(row)} fields where the first line has {len(header)}: {value!r} must have a "
-                    "group at every level, in quotes if it holds a comma."
+                    f"{location} has {len(row)} fields, but the first line has {len(header)}. Give {value!r} a group "
+                    "at every level, in quotes if it has a comma."
                 )
             if row[0] and "" in row:
                 raise SchemaError(f"{location} has an empty group for {value!r}; give it one at every level.")
             first, earlier_row = rows_by_value.setdefault(row[0], (number, row))
             if earlier_row != row:
-                raise SchemaError(f"{location} names {value!r} again, in other groups than line {first}; name it once.")
+                raise SchemaError(
+                    f"{location} names {value!r} again, with other groups than line {first}; name it once."
+                )
             for level, group in enumerate(row[1:], 1):
                 other = group_spellings.setdefault((level, " ".join(group.casefold().split())), group)
                 if other != group:
                     raise SchemaError(
-                        f"{location} has the group {group!r} beside {other!r}, which differ in capital letters or "
-                        "spaces alone; write both in one way."
+                        f"{location} has the group {group!r} beside {other!r}, which differ only by capital letters "
+                        "or spaces; write both in one way."
                     )
         return cls.of(header, [[field or None for field in row] for _, row in rows_by_value.values()])
 
     @classmethod
     def from_json(cls, entries: JsonView) -> Hierarchy:
-        """Read back what `to_json` wrote; the values are as JSON has them."""
+        """Reads a hierarchy that `to_json` wrote; the values are as JSON has them."""
         return cls.of(entries["levels"], entries["paths"])
 
     def to_json(self) -> Json:
-        """For a manifest."""
+        """Writes the hierarchy for a manifest."""
         return {"levels": list(self.levels), "paths": [[to_json(value) for value in path] for path in self.paths]}
 
     @property
@@ -120,33 +123,33 @@ class Hierarchy:
         return tuple(path[0] for path in self.paths)
 
     def find_level(self, level: str) -> int:
-        """The number of a level, whatever its capital letters."""
+        """The number of a level, ignoring capital letters."""
         lowered = [name.lower() for name in self.levels]
         if level.lower() not in lowered:
             raise SchemaError(f"there is no level {level!r}; the hierarchy has {', '.join(self.levels)}.")
         return lowered.index(level.lower())
 
     def list_groups(self, number: int) -> tuple[Value, ...]:
-        """The groups of a level, in the order in which the values name them."""
+        """The groups of a level, in the order in which the values first name them."""
         return tuple(dict.fromkeys(path[number] for path in self.paths))
 
     def list_group_places(self, number: int) -> tuple[int, ...]:
-        """For each value of the domain, the place of its group among the groups of a level."""
+        """For each value of the domain, the index of its group among the groups of a level."""
         place = {group: index for index, group in enumerate(self.list_groups(number))}
         return tuple(place[path[number]] for path in self.paths)
 
     @property
     def canonical_hierarchy(self) -> Hierarchy:
-        """The same with the missing value after all others, where a published domain has it."""
+        """The same hierarchy with the missing value last, as in a published domain."""
         return Hierarchy(self.levels, tuple(sorted(self.paths, key=lambda path: path[0] is None)))
 
     def replace_values(self, values: Sequence[Value]) -> Hierarchy:
-        """The same with the values in another spelling or type."""
+        """The same hierarchy with its values in another spelling or type."""
         paths = zip(values, self.paths, strict=True)
         return Hierarchy(self.levels, tuple((value, *path[1:]) for value, path in paths))
 
     def start_at(self, number: int) -> Hierarchy | None:
-        """What is left of it where the groups of a level are the values; None where nothing is above them."""
+        """The hierarchy above a level, whose groups become the values; None where no level is above them."""
         if number >= len(self.levels) - 1:
             return None
         return Hierarchy(self.levels[number:], tuple(dict.fromkeys(path[number:] for path in self.paths)))

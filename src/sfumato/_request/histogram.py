@@ -1,4 +1,4 @@
-"""How often each value of a column occurs: all that planning may look at."""
+"""The count of each value of a column: the only data that planning uses."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from sfumato.errors import SchemaError
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The values of a domain, in its canonical order, and the count of each; zero counts included."""
+    """The values of a domain, in its canonical order, and the count of each, including zero counts."""
 
     values: tuple[Value, ...]
     counts: tuple[int, ...]
     axes: tuple[int, ...] = ()
-    """The numbers of values of several columns that are protected each for itself; empty for one column."""
+    """The number of values of each column, for several columns protected each on its own; empty for one column."""
     hierarchy: Hierarchy | None = None
     """The groups of the values, if any were declared; its domain is `values`."""
 
     def __post_init__(self) -> None:
         if len(self.values) != len(self.counts):
-            raise SchemaError(f"{len(self.values)} values and {len(self.counts)} counts do not fit together.")
+            raise SchemaError(
+                f"there are {len(self.values)} values but {len(self.counts)} counts; give one count for each value."
+            )
         if self.hierarchy is not None and self.hierarchy.domain != self.values:
             raise SchemaError("the hierarchy has other values than the column, or another order.")
         if any(count < 0 for count in self.counts):
@@ -49,18 +51,18 @@ class Histogram:
         axes: Sequence[int] = (),
         hierarchy: Hierarchy | None = None,
     ) -> Histogram:
-        """Make a histogram of any two sequences."""
+        """Makes a histogram from any two sequences."""
         return cls(tuple(values), tuple(operator.index(count) for count in counts), tuple(axes), hierarchy)
 
     @classmethod
     def read(cls, path: Path) -> Histogram:
-        """Read a CSV with the columns value and count; an empty value is the missing one."""
+        """Reads a CSV with the columns value and count; an empty value is the missing one."""
         format_message = f"{str(path)!r} must have the columns value and count, with whole numbers as counts."
         try:
             rows = read_csv_records(path, SchemaError, format_message)
             values, counts = [row["value"] or None for row in rows], [int(row["count"]) for row in rows]
         except (KeyError, ValueError) as error:
-            if isinstance(error, SchemaError):  # which says what is wrong with the file, or that there is none
+            if isinstance(error, SchemaError):  # its error says what is wrong with the file, or that there is none
                 raise
             raise SchemaError(format_message) from error
         if any(len(value or "") > LONGEST_VALUE for value in values):
@@ -74,17 +76,17 @@ class Histogram:
 
     @property
     def domain_size(self) -> int:
-        """The number of values, those that do not occur included."""
+        """The number of values, including those that do not occur."""
         return len(self.values)
 
     @property
     def shares(self) -> tuple[Fraction, ...]:
-        """The exact share of the records that holds each value."""
+        """The exact share of records with each value."""
         total = self.total
         return tuple(Fraction(count, total) for count in self.counts)
 
     def align_with(self, hierarchy: Hierarchy) -> Histogram:
-        """The counts of the values of a hierarchy, in its order; a value that it does not name is refused."""
+        """The counts of the values of a hierarchy, in its order; refuses a value that it does not name."""
         counts = dict(zip(self.values, self.counts, strict=True))
         declared = hierarchy.canonical_hierarchy
         if unnamed_values := [value for value in self.values if value not in declared.domain]:
@@ -94,7 +96,7 @@ class Histogram:
         return Histogram.of(declared.domain, [counts.get(value, 0) for value in declared.domain], (), declared)
 
     def group_by_level(self, number: int) -> Histogram:
-        """The counts of the groups of a level, with what the hierarchy has above them."""
+        """The counts of the groups of a level, with the part of the hierarchy above them."""
         if self.hierarchy is None:
             raise SchemaError("there is no hierarchy to group the counts by.")
         groups, places = self.hierarchy.list_groups(number), self.hierarchy.list_group_places(number)
@@ -102,7 +104,7 @@ class Histogram:
         return Histogram.of(groups, counts.tolist(), (), self.hierarchy.start_at(number))
 
     def list_values_above(self, share: Fraction) -> tuple[Value, ...]:
-        """The values whose share exceeds the given one, decided in integers."""
+        """The values whose share exceeds the given one, compared in integers."""
         limit = share.numerator * self.total
         return tuple(
             value for value, count in zip(self.values, self.counts, strict=True) if count * share.denominator > limit
@@ -110,7 +112,7 @@ class Histogram:
 
 
 def compute_margins(counts: npt.ArrayLike, sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
-    """The counts of each column alone, from those of all combinations of the columns' values, the last one fastest."""
+    """The counts of each single column, from the counts of all combinations of values (last column fastest)."""
     table = np.asarray(counts).reshape(tuple(sizes))
     axes = range(table.ndim)
     return [table.sum(axis=tuple(other for other in axes if other != axis)) for axis in axes]

@@ -1,7 +1,7 @@
-"""Whose row is whose: how many rows a person may have, and which are published where there are more.
+"""Rules for the rows of a person: how many there may be, and which are published if there are more.
 
 Every further row of a person multiplies the odds again. So either a person has one row, or the bound of a person is
-shared out among as many rows as a person may have.
+shared among as many rows as a person may have.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from sfumato._core.json_types import Json, JsonView
 from sfumato.errors import SchemaError
 
 MOST_ROWS = 1000
-"""Beyond this a bound leaves nothing for a single row, and a table is not one of persons."""
+"""The largest number of rows a person: with more, the bound leaves nothing for a single row."""
 
 
 class Surplus(StrEnum):
-    """What is done with persons who have more rows than they may."""
+    """The action for persons with more rows than allowed."""
 
     REFUSE = "refuse"
     DROP = "drop"
 
 
 class RowChoice(StrEnum):
-    """Which row of each person is published, where it is one."""
+    """The published row of a person who has only one published."""
 
     FIRST = "first"
     LAST = "last"
@@ -46,12 +46,10 @@ class OneRow:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `first:COL`, `last:COL` or `random`."""
+        """Reads `first:COL`, `last:COL` or `random`."""
         choice, _, column = text.partition(":")
         if choice not in list(RowChoice):
-            raise SchemaError(
-                f"{text!r} does not say which row of each person to publish: first:COL, last:COL, random."
-            )
+            raise SchemaError(f"{text!r} does not choose a row of each person; write first:COL, last:COL or random.")
         return cls(RowChoice(choice), column or None)
 
     def __str__(self) -> str:
@@ -60,7 +58,7 @@ class OneRow:
 
 @dataclass(frozen=True, slots=True)
 class PersonRows:
-    """How many rows a person may have, and what is done where there are more."""
+    """The largest number of rows a person may have, and the action where there are more."""
 
     max_rows: int = 1
     surplus: Surplus = Surplus.REFUSE
@@ -68,18 +66,16 @@ class PersonRows:
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_rows <= MOST_ROWS:
-            raise SchemaError(
-                f"a person has {self.max_rows} rows at most, and this must be a number from 1 to {MOST_ROWS}."
-            )
+            raise SchemaError(f"the rows a person are {self.max_rows}; choose a number from 1 to {MOST_ROWS}.")
         if self.one_row is not None and (self.max_rows > 1 or self.surplus is Surplus.DROP):
             raise SchemaError(
-                "`one_row=` leaves one row of each person, so there is nothing for `rows_per_person=` or `surplus=` to "
-                "decide; give one or the other."
+                "`one_row=` leaves one row of each person, so `rows_per_person=` and `surplus=` have no effect; give "
+                "one or the other."
             )
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing was said: one row, and a second one is a mistake."""
+        """Whether these are the default rules: one row a person, and a second one is refused."""
         return self == ONE_ROW_EACH
 
     @property
@@ -88,38 +84,38 @@ class PersonRows:
         return self.one_row is not None or self.surplus is Surplus.DROP
 
     def to_json(self) -> Json:
-        """For a plan file."""
+        """Writes the rules for a plan file."""
         return {"most": self.max_rows, "surplus": self.surplus.value, "one_row": self.one_row and str(self.one_row)}
 
     @classmethod
     def from_json(cls, entries: JsonView) -> Self:
-        """Read it back from a plan file."""
+        """Reads the rules from a plan file."""
         one_row = entries["one_row"]
         row_choice = None if one_row is None else OneRow.parse(str(one_row))
         return cls(int(entries["most"]), Surplus(entries["surplus"]), row_choice)
 
 
 ONE_ROW_EACH = PersonRows()
-"""Where nothing was said."""
+"""The default rules: one row a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class PersonCheck:
-    """How it was made sure that a person has no more rows than the promise counts: published.
+    """The published record of how the rows of persons were checked.
 
-    The column that tells persons apart is not named: it is not published.
+    It does not name the column that identifies persons, because this column is not published.
     """
 
     max_rows: int = 1
     surplus: Surplus = Surplus.REFUSE
     one_row: str | None = None
-    """Which row of each person is published, if it is one; with the column that decides if that is published too."""
+    """The published row of each person, if there is only one; names the deciding column if it is published too."""
     dropped_rows: int = 0
-    """How many rows were not published, because their persons have others."""
+    """The number of rows that were not published because their persons have others."""
 
     @classmethod
     def of(cls, rows: PersonRows, dropped_rows: int, published_columns: Collection[str]) -> Self:
-        """What is said of persons in a release of some columns."""
+        """The record of the checks for a release with these columns."""
         one_row = rows.one_row
         row_name = (
             None if one_row is None else str(one_row) if one_row.column in published_columns else one_row.choice.value
@@ -133,7 +129,7 @@ class PersonCheck:
 
     @property
     def sentence(self) -> str:
-        """In plain words."""
+        """The check in plain words."""
         rows_text = "one row" if self.max_rows == 1 else f"at most {self.max_rows} rows"
         person_note = "a column that is not published tells persons apart"
         if self.one_row is not None:
@@ -152,13 +148,13 @@ class PersonCheck:
         return f"It was checked that each person has {rows_text}; {person_note}."
 
     def to_json(self) -> Json:
-        """As a manifest has it."""
+        """Writes the check as a manifest has it."""
         entries = {"most": self.max_rows, "surplus": self.surplus.value, "one_row": self.one_row}
         return {**entries, "left_out": self.dropped_rows}
 
     @classmethod
     def from_json(cls, entries: JsonView) -> Self:
-        """Read it back from a manifest."""
+        """Reads the check from a manifest."""
         one_row = None if entries["one_row"] is None else str(entries["one_row"])
         if one_row is not None:
             RowChoice(one_row.partition(":")[0])
@@ -169,4 +165,4 @@ UNCHECKED_SENTENCE = (
     "Nothing says that it was checked whose row is whose: if a person has several rows, each of them tells about that "
     "person, and the promise holds for each row alone."
 )
-"""Where no column told the persons apart."""
+"""The sentence for a table without a person column."""

@@ -1,4 +1,4 @@
-"""Every kind of request, and which of them was made."""
+"""Lists every kind of request, and selects the one that the arguments make."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sfumato._core.option_fields import Flag, OptionValues
 from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
-from sfumato._request.decoy_count_thresholds import CountThresholds
+from sfumato._request.count_accuracy_request import CountThresholds
 from sfumato.errors import SpecError
 
 REQUIREMENT_KINDS: tuple[type[PrivacySpec], ...] = (
@@ -20,11 +20,11 @@ REQUIREMENT_KINDS: tuple[type[PrivacySpec], ...] = (
     DecoyGroups,
     CountThresholds,
 )
-"""Every kind of request, in the order in which help lists them."""
+"""Every kind of request, in the order of the help."""
 
 
 def make_requirement(arguments: OptionValues) -> PrivacySpec:
-    """The request that was made on the command line, by the parameters that were given."""
+    """Makes the request from the given command-line arguments."""
 
     def select_arguments(flags: Sequence[Flag]) -> OptionValues:
         return {flag.name: arguments[flag.name] for flag in flags if arguments.get(flag.name) is not None}
@@ -34,7 +34,8 @@ def make_requirement(arguments: OptionValues) -> PrivacySpec:
     kinds = [kind for kind in kinds if not all(flag in companion_flags for flag in kind.FLAGS)]
     if len(kinds) > 1:
         raise SpecError(
-            f"two kinds of request were made, by {kinds[0].FLAGS_TEXT} and by {kinds[1].FLAGS_TEXT}; make one of them."
+            f"two kinds of request were made, by {kinds[0].FLAGS_TEXT} and by {kinds[1].FLAGS_TEXT}; choose one of "
+            "them."
         )
     kind = kinds[0] if kinds else REQUIREMENT_KINDS[0]
     return kind.from_flags(select_arguments((*kind.FLAGS, *kind.COMPANION_FLAGS)))

@@ -1,4 +1,4 @@
-"""What each column is for: roles, domains, ranges and missing values."""
+"""Describes the columns of a table: roles, domains, ranges and missing values."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from sfumato._request.person_rows import ONE_ROW_EACH, OneRow, PersonRows, Surpl
 from sfumato.errors import SchemaError
 
 COMPOUND_MARK = " + "
-"""Between the names of the columns that make a compound."""
+"""Separates the names of the columns of a compound."""
 NAMED_COLUMNS = 50
-"""So many columns are named to somebody who named one that is not there."""
+"""The largest number of existing columns named in the message about a missing one."""
 
 Edge = int | float | datetime.date | datetime.datetime
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
 
 class Role(Enum):
-    """What is done with a column."""
+    """The role of a column."""
 
     IDENTIFIER = "identifier"
-    """Names a person (name, insurance number): never published."""
+    """Identifies a person (name, insurance number): never published."""
     PERSON = "person"
-    """Says which person a row is about: must not repeat, never published."""
+    """Identifies the person of a row: must not repeat, never published."""
     PUBLIC = "public"
-    """Published as it is, or binned."""
+    """Published unchanged, or recoded into ranges."""
     SENSITIVE = "sensitive"
     """Published under protection."""
     DROPPED = "dropped"
@@ -44,7 +44,7 @@ class Role(Enum):
 
 
 class NullPolicy(StrEnum):
-    """What is done with records whose sensitive value is missing."""
+    """The treatment of records whose sensitive value is missing."""
 
     VALUE = "value"
     ERROR = "error"
@@ -53,7 +53,7 @@ class NullPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Half-open intervals [a,b) between neighbouring edges; the last one is closed. Edges are kept as written."""
+    """Half-open intervals [a,b) between neighbouring edges; the last one is closed. Edges keep their spelling."""
 
     edges: tuple[str, ...]
 
@@ -71,19 +71,19 @@ class Ranges:
 
     @classmethod
     def parse(cls, text: str) -> Ranges:
-        """Read `0,20,40,60` or `2020-01-01,2021-01-01`."""
+        """Reads `0,20,40,60` or `2020-01-01,2021-01-01`."""
         return cls(tuple(edge.strip() for edge in text.split(",")))
 
     @classmethod
     def of(cls, edges: Ranges | str | Sequence[Edge]) -> Ranges:
-        """Take ranges as they are, as text, or as a list of edges."""
+        """Accepts ranges, a string, or a list of edges."""
         if isinstance(edges, Ranges):
             return edges
         return cls.parse(edges) if isinstance(edges, str) else cls(tuple(str(edge) for edge in edges))
 
     @property
     def parsed_edges(self) -> tuple[Edge, ...]:
-        """The edges as numbers or dates; a date among times is its midnight."""
+        """The edges as numbers or dates; among times, a date is its midnight."""
         parsed = tuple(_parse_edge(edge) for edge in self.edges)
         if not any(isinstance(edge, datetime.datetime) for edge in parsed):
             return parsed
@@ -117,13 +117,13 @@ class MergedValues:
     label: str | None
 
     def to_json(self) -> Json:
-        """As a manifest has it."""
+        """Writes the merged values as a manifest has them."""
         return {"values": sorted((to_json(value) for value in self.values), key=str), "label": self.label}
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The roles of the columns that were named; every other column of a table is public."""
+    """The roles of the named columns; every other column of a table is public."""
 
     roles: Mapping[str, Role]
     domains: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
@@ -135,15 +135,15 @@ class Schema:
     merged_values: Mapping[str, MergedValues] = field(default_factory=dict)
     person_rows: PersonRows = ONE_ROW_EACH
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
-    """Groups of the values of a column, which are its declared domain."""
+    """Groups of the values of a column; the values are its declared domain."""
     publish_at: Mapping[str, str] = field(default_factory=dict)
-    """The level at which a column is published: its groups stand in the place of its values."""
+    """The level at which a column is published: its groups replace its values."""
 
     def __post_init__(self) -> None:
         sensitive_names = [name for name, role in self.roles.items() if role is Role.SENSITIVE]
         if other := next((name for name in self.hierarchies if sensitive_names != [name]), None):
             raise SchemaError(
-                f"a hierarchy was given for {other!r}; only a sensitive column that is protected alone can have one."
+                f"{other!r} cannot have a hierarchy: only a single sensitive column can. Leave its hierarchy out."
             )
         declared = {name: hierarchy.domain for name, hierarchy in self.hierarchies.items()}
         object.__setattr__(self, "domains", {**self.domains, **declared})
@@ -158,25 +158,25 @@ class Schema:
             for name, hierarchy, level in levels
             if hierarchy.find_level(level)
         }
-        object.__setattr__(self, "publish_at", level_names)  # the finest level is that of the values: nothing to do
+        # The finest level is the values themselves, so publishing at it changes nothing.
+        object.__setattr__(self, "publish_at", level_names)
         if self.person_column is None and not self.person_rows.is_default:
             raise SchemaError(
-                "rows of a person are counted and chosen only if a column says whose they are; name it (`person=`)."
+                "rows of a person can be counted and chosen only with a person column; name it (`person=`)."
             )
         row_choice = self.person_rows.one_row
         if row_choice is not None and row_choice.column == self.person_column:
             raise SchemaError(
-                f"all rows of a person have the same {row_choice.column!r}, so none is the first by it; choose by "
-                "another column, or at random (`one_row='random'`)."
+                f"`one_row=` cannot order the rows of a person by {row_choice.column!r}, which identifies the person; "
+                "choose another column, or a random row (`one_row='random'`)."
             )
         if row_choice is not None and self.get_role(row_choice.column or "") is Role.SENSITIVE:
             raise SchemaError(
-                f"which row of a person is published must not follow the sensitive column {row_choice.column!r}, "
-                "because that would tell something about it; choose by another column, or at random "
-                "(`one_row='random'`)."
+                f"`one_row=` must not depend on the sensitive column {row_choice.column!r}, because the chosen row "
+                "would disclose something about it; choose another column, or a random row (`one_row='random'`)."
             )
         if len(self.compound) == 1 or len(set(self.compound)) != len(self.compound):
-            raise SchemaError("a compound is made of at least two different columns, such as disease,drug.")
+            raise SchemaError("a compound needs at least two different columns, such as disease,drug.")
         if both := sorted(set(self.domains) & set(self.ranges)):
             raise SchemaError(f"column {both[0]!r} has both a domain and ranges, which are its domain; give one.")
 
@@ -199,7 +199,7 @@ class Schema:
         surplus: Surplus | str = Surplus.REFUSE,
         one_row: OneRow | str | None = None,
     ) -> Schema:
-        """Make a schema from lists of column names; a column with two roles is refused."""
+        """Makes a schema from lists of column names; refuses a column with two roles."""
         compound_columns = _list_names(compound)
         names_by_role = [
             (Role.SENSITIVE, (*_list_names(sensitive), *compound_columns)),
@@ -238,17 +238,19 @@ class Schema:
 
     @property
     def sensitive_columns(self) -> tuple[str, ...]:
-        """The columns to protect: one, those of the compound, or several that are protected each for itself."""
+        """The columns to protect: a single one, those of the compound, or several protected each on its own."""
         names = tuple(name for name, role in self.roles.items() if role is Role.SENSITIVE)
         if self.compound:
             if extra := sorted(set(names) - set(self.compound)):
                 raise SchemaError(
-                    f"{extra[0]!r} is sensitive beside the compound of {' and '.join(map(repr, self.compound))}; make "
-                    "it part of the compound, because only one column can be protected."
+                    f"{extra[0]!r} is sensitive but not in the compound of {' and '.join(map(repr, self.compound))}, "
+                    "and only one column can be protected. Add it to the compound."
                 )
             return self.compound
         if not names:
-            raise SchemaError("name the sensitive column: nothing else is protected.")
+            raise SchemaError(
+                "there is no sensitive column, so nothing would be protected. Name one with `sensitive=`."
+            )
         return names
 
     @property
@@ -258,21 +260,21 @@ class Schema:
 
     @property
     def is_independent(self) -> bool:
-        """Whether several columns are protected each for itself."""
+        """Whether several columns are protected each on its own."""
         return bool(self.combined_columns) and not self.compound
 
     @property
     def sensitive_name(self) -> str:
-        """The name of the one sensitive column, or of all of them together."""
+        """The name of the single sensitive column, or the joined names of several."""
         return COMPOUND_MARK.join(self.sensitive_columns)
 
     @property
     def is_declared(self) -> bool:
-        """Whether the domain of what is sensitive is known without looking at the table."""
+        """Whether the domains of the sensitive columns are declared, so that they need not be read from the table."""
         return all(name in self.domains or name in self.ranges for name in self.sensitive_columns)
 
     def get_published_domain(self, name: str) -> tuple[Value, ...]:
-        """The declared values of a column as they are published: themselves, or the groups of a level."""
+        """The declared values of a column as published: the values themselves, or the groups of a level."""
         level = self.publish_at.get(name)
         hierarchy = self.hierarchies.get(name)
         return (
@@ -282,35 +284,35 @@ class Schema:
         )
 
     def get_published_hierarchy(self, name: str) -> Hierarchy | None:
-        """What is published of a hierarchy: all of it, or what lies above the level at which a column is published."""
+        """The published hierarchy of a column: all of it, or the part above its published level."""
         hierarchy, level = self.hierarchies.get(name), self.publish_at.get(name)
         return hierarchy if hierarchy is None or level is None else hierarchy.start_at(hierarchy.find_level(level))
 
     @property
     def person_column(self) -> str | None:
-        """The column that says which person a row is about."""
+        """The column that identifies the person of a row."""
         return next((name for name, role in self.roles.items() if role is Role.PERSON), None)
 
     @property
     def person_settings(self) -> tuple[str, PersonRows] | None:
-        """The column that says whose row it is, and how many rows a person may have; None where nothing says so."""
+        """The person column and the rules for the rows of a person; None without a person column."""
         return None if self.person_column is None else (self.person_column, self.person_rows)
 
     @property
     def identifiers(self) -> tuple[str, ...]:
-        """The columns that name people."""
+        """The columns that identify people."""
         return tuple(name for name, role in self.roles.items() if role is Role.IDENTIFIER)
 
     def get_role(self, column: str) -> Role:
-        """The role of a column; public unless it was named."""
+        """The role of a column; public unless named otherwise."""
         return self.roles.get(column, Role.PUBLIC)
 
     def select_published(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """The columns that appear in the release, in the order of the table."""
+        """The columns of the release, in the order of the table."""
         return tuple(name for name in columns if self.get_role(name) in (Role.PUBLIC, Role.SENSITIVE))
 
     def check_columns(self, columns: Sequence[str]) -> None:
-        """Refuse repeated or empty column names, and names that the table does not have."""
+        """Refuses repeated or empty column names, and names that the table does not have."""
         repeated = sorted({name for name in columns if columns.count(name) > 1})
         if repeated:
             raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
@@ -319,9 +321,10 @@ class Schema:
             raise SchemaError("a column of the table has no name; give it one, or leave it out (`drop=['']`).")
         if truncated_name := next((name for name in published if "\0" in name), None):
             raise SchemaError(
-                f"the name of column {truncated_name!r} holds a zero, at which readers end it; rename or drop it."
+                f"the name of column {truncated_name!r} has a zero character, at which many readers cut it off; "
+                "rename or drop it."
             )
-        # SQL does not tell capital letters from small ones: a question about one would be answered from the other.
+        # SQL ignores capital letters in names, so a query about one column could be answered from the other.
         lowered = [name.lower() for name in published]
         if similar_names := [name for name in published if lowered.count(name.lower()) > 1]:
             raise SchemaError(
@@ -335,7 +338,8 @@ class Schema:
                 raise SchemaError(explain_missing_column(name, columns))
         if self.combined_columns and self.sensitive_name.lower() in lowered:
             raise SchemaError(
-                f"the table has a column {self.sensitive_name!r}, the name of what is sensitive together; rename it."
+                f"the table has a column {self.sensitive_name!r}, which is the joint name of the sensitive "
+                "columns; rename it."
             )
         hierarchies = {name: self.get_published_hierarchy(name) for name in self.hierarchies}
         levels = [
@@ -346,26 +350,26 @@ class Schema:
         ]
         if taken_name := next((level for level in levels if level.lower() in lowered), None):
             raise SchemaError(
-                f"the table has a column {taken_name!r}, the name of a level of the hierarchy; rename one."
+                f"the table has a column {taken_name!r}, which is the name of a level of the hierarchy; rename one."
             )
         if not any(self.get_role(name) is Role.PUBLIC for name in columns):
-            raise SchemaError("no public column is left to publish beside the sensitive one.")
+            raise SchemaError("there would be no public column to publish beside the sensitive one; keep at least one.")
 
     def check_missing(self, texts: Sequence[str]) -> None:
-        """Refuse a text that stands for a missing value and is a value of a declared domain: it cannot be both."""
+        """Refuses a missing marker that is also a value of a declared domain: it cannot be both."""
         if isinstance(texts, str):
-            raise SchemaError(f"give a list of the texts that stand for a missing value, such as [{texts!r}].")
+            raise SchemaError(f"the missing markers are one string; give a list such as [{texts!r}].")
         for name, values in self.domains.items():
             domain_texts = {display(value) for value in values if value is not None}
             if both := next((text for text in texts if text in domain_texts), None):
                 raise SchemaError(
-                    f"{both!r} is said to stand for a missing value, and the domain of {name!r} has it as a value; "
-                    "take it out of one of the two."
+                    f"{both!r} is a missing marker, but also a value in the domain of {name!r}; remove it from one of "
+                    "the two."
                 )
 
 
 def explain_missing_column(name: str, columns: Iterable[str], opening: str = "the table has no column") -> str:
-    """What is said of a column that is not there: with the name that is nearest to it, whatever its capital letters."""
+    """Describes a missing column, with the column whose name is nearest, ignoring capital letters."""
     return explain_missing_name(name, list(columns), opening, most=NAMED_COLUMNS, similarity=NAME_SIMILARITY)
 
 
@@ -377,28 +381,28 @@ def _read_declared_domain(column: str, values: Sequence[Value] | Path) -> tuple[
     if isinstance(values, Path):
         return read_domain(values)
     if isinstance(values, str):
-        raise SchemaError(f"the domain of {column!r} is a text; give a list of values, or the Path of a domain file.")
+        raise SchemaError(f"the domain of {column!r} is a string; give a list of values, or the Path of a domain file.")
     return tuple(values)
 
 
 def _parse_choice(kind: type[ChoiceT], choice: ChoiceT | str, argument: str) -> ChoiceT:
-    """Finds the member of an enumeration that a text names."""
+    """Finds the member of an enumeration by its name."""
     if choice not in list(kind):
         raise SchemaError(f"`{argument}={str(choice)!r}` is unknown; choose {' or '.join(kind)}.")
     return kind(choice)
 
 
 def read_domain(path: Path) -> tuple[str | None, ...]:
-    """Read a domain file: one value a line, quoted as in CSV where it needs to be; an empty line is the missing value.
+    """Reads a domain file: one value a line, quoted as in CSV where needed; an empty line is the missing value.
 
-    A first line that says `value` is a header.
+    A first line `value` is a header.
     """
     format_message = f"the domain file {str(path)!r} cannot be read; check its quotes."
     rows = read_csv_lines(path, SchemaError, format_message, "the domain file", is_list=True)
     if wide_line := next((number for number, row in enumerate(rows, 1) if len(row) > 1), None):
         raise SchemaError(
             f"line {wide_line} of the domain file {str(path)!r} has several fields; write one value a line, in quotes "
-            "if it holds a comma."
+            "if it has a comma."
         )
     values = tuple(row[0] if row and row[0] else None for row in rows)
     return values[1:] if values and (values[0] or "").lower() == "value" else values

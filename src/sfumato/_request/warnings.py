@@ -1,4 +1,4 @@
-"""What the holder of a table should know: a sentence for people, and a code, a column and numbers for machines."""
+"""Notices for the data steward: a sentence for people, and a code, a column and numbers for programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import NoticeError, SpecError
 
 NoticeNumber = int | float | str
-"""A number of a notice; a rational is a text."""
+"""A number of a notice; a rational is written as a string."""
 
 NOTICE_CODES = (
     "records-left-out",
@@ -32,20 +32,20 @@ NOTICE_CODES = (
     "would-be-refused",
     "key-not-kept",
 )
-"""The codes of notices about any table and any plan; a mechanism lists those of its own remarks."""
+"""The codes of notices about any table and any plan; each mechanism lists the codes of its own remarks."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """Something the holder should know: private advice, never written into a release. Its text is its sentence."""
+    """Private advice for the data steward, never written into a release. Its string form is its sentence."""
 
     code: str
-    """What kind of notice it is: a word that stays, whatever becomes of the sentence."""
+    """The kind of notice: a stable identifier, even if the sentence changes."""
     sentence: str
     column: str | None = None
-    """The column it is about, if it is about one."""
+    """The column of the notice, if there is one."""
     numbers: Mapping[str, NoticeNumber] = field(default_factory=dict, hash=False)
-    """The numbers of the sentence by their names."""
+    """The numbers in the sentence, by name."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sentence", escape_unprintable(self.sentence))
@@ -54,12 +54,12 @@ class Notice:
         return self.sentence
 
     def to_json(self) -> Json:
-        """For machines."""
+        """Writes the notice for programs."""
         return {"code": self.code, "sentence": self.sentence, "column": self.column, "numbers": dict(self.numbers)}
 
 
 class NoticeWarning(UserWarning):
-    """A notice that nobody took while a table was published."""
+    """Warns about a notice that the caller did not collect while a table was published."""
 
     def __init__(self, notice: Notice) -> None:
         super().__init__(notice)
@@ -67,18 +67,16 @@ class NoticeWarning(UserWarning):
 
 
 def check_codes(codes: Iterable[str], known_codes: Collection[str]) -> None:
-    """Refuse a code that no notice has: a check that can never fail would be taken for one that passed."""
+    """Refuses a code that no notice has, because a check for it could never fail."""
     if unknown := next((code for code in codes if code not in known_codes), None):
-        raise SpecError(f"no notice has the code {unknown!r}; there are {', '.join(known_codes)}.")
+        raise SpecError(f"there is no notice with the code {unknown!r}; choose from {', '.join(known_codes)}.")
 
 
 def check_notices(notices: Iterable[Notice], stop_codes: Collection[str]) -> None:
-    """Stop where notices came up that must not."""
+    """Stops the publication if a notice has one of the codes."""
     if stopping_notices := [notice for notice in notices if notice.code in stop_codes]:
         notice_list = ", ".join(
             f"{notice.code} ({notice.column!r})" if notice.column else notice.code for notice in stopping_notices
         )
-        opening = (
-            "this notice came up, which was" if len(stopping_notices) == 1 else "these notices came up, which were"
-        )
-        raise NoticeError(f"{opening} to stop everything: {notice_list}; nothing was written.", stopping_notices)
+        opening = "a notice" if len(stopping_notices) == 1 else "notices"
+        raise NoticeError(f"{opening} stopped the publication: {notice_list}. Nothing was written.", stopping_notices)

@@ -1,4 +1,4 @@
-"""Checking a release against the table it was made from: private, for the holder."""
+"""Checks a release against the table it was made from: private, for the data steward."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from sfumato._release.manifest_reader import load_json
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.person_rows import PersonCheck
 from sfumato._request.schema import NullPolicy, Ranges, Role, Schema
+from sfumato._verify.check_results import Check, Verification
 from sfumato._verify.distributions import read_reference
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.file_checks import PERSONS, verify_folder
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.row_order import check_order
-from sfumato._verify.verification import Check, Verification
 from sfumato.errors import ReleaseFormatError, SfumatoError, SpecError
 
 MEMORY_LIMIT = "512MB"
@@ -51,22 +51,20 @@ def verify(
     plan_file: str | Path | None = None,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
 ) -> Verification:
-    """Check a release; with the original table, also its public columns and the exact posterior of every value.
+    """Checks a release; with the original table, also its public columns and the exact posterior of every value.
 
-    `read` says how the table is read; its markers of missing values are those that the release names.
-    Where rows of persons were left out, the plan file tells which; where groups were published in the place of values,
-    the hierarchy tells which is whose; one that is not that of the release is refused.
+    `read` says how to read the table; its missing markers are those that the release names.
+    If rows of persons were left out, the plan file identifies the published ones. If groups were published instead of
+    values, the hierarchy gives the group of each value. A plan file or hierarchy of another release is refused.
     """
     if plan_file is not None and original is None:
-        raise SpecError("a plan file tells which rows of a table were published; name the table too (`original=`).")
+        raise SpecError("a plan file identifies the published rows of a table; name the table too (`original=`).")
     if hierarchies and original is None:
-        raise SpecError("a hierarchy tells which values of a table were published; name the table too (`original=`).")
+        raise SpecError("a hierarchy gives the groups of a table's values; name the table too (`original=`).")
     opened = Release.open(release)  # an unpacked .zip lasts as long as this object
     folder = opened.folder
     file_verification = verify_folder(folder)
-    is_intact = file_verification.checks[
-        0
-    ].has_passed  # the files come first, and without them there is nothing to compare
+    is_intact = file_verification.checks[0].has_passed  # without intact files there is nothing to compare
     if original is None or not is_intact:
         return file_verification
     with open_original(folder, original, plan_file, read=read) as rows:
@@ -77,25 +75,25 @@ def verify(
 
 @dataclass(frozen=True)
 class OriginalRows:
-    """The rows of a table that were published, as the table has them."""
+    """The published rows of a table, with their original values."""
 
     reference: ReferenceDistribution
     view: ManifestView
-    """What the release says."""
+    """The contents of the manifest."""
     source: Source
     checks: tuple[Check, ...]
-    """Of the persons, where the plan file tells them."""
+    """The checks of persons, if the plan file allows them."""
     table_rows: int | None
-    """How many rows the table has, if that is known without reading it."""
+    """The number of rows of the table, if it is known without reading the table."""
     private_folder: Path
-    """A folder for what does not fit into memory."""
+    """A folder for data that does not fit into memory."""
 
 
 @contextmanager
 def open_original(
     folder: Path, original: AnyTable, plan_file: str | Path | None, *, read: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> Iterator[OriginalRows]:
-    """Open the table that a release was made from, for as long as it is looked at."""
+    """Opens the table that a release was made from, for the duration of a check."""
     reference, view = read_reference(load_json(folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private_folder = Path(name)
@@ -108,31 +106,33 @@ def open_original(
 def _select_published_rows(
     view: ManifestView, source: Source, private_folder: Path, plan_file: str | Path | None
 ) -> tuple[Source, list[Check]]:
-    """The rows of the original that were published, with a check of the persons where the plan file tells them."""
+    """The published rows of the original, with a check of the persons if the plan file allows one."""
     persons, plan = view.persons, None if plan_file is None else PlanFile.read(Path(plan_file))
     if plan is not None and plan.fingerprint != source.compute_fingerprint():
         raise ReleaseFormatError(
-            "the plan file belongs to another table than this one, or the table has changed since; name the table that "
-            "was published, and its plan file."
+            "the plan file belongs to another table, or the table has changed since. Name the table that was "
+            "published, and its plan file."
         )
     if persons is None:
         return source, []
     if plan is None and not persons.is_selective:
-        return source, []  # which column tells persons apart is not published, and was checked when it was
+        return source, []  # the person column is not published, and was checked when the release was made
     if plan is None:
         raise SpecError(
-            "which rows of each person were published is decided by the key of the release; give its plan file "
+            "the key of the release decided which rows of each person were published. Give its plan file "
             "(`plan_file=`), so that the same rows are compared."
         )
     if plan.person_settings is None:
-        return source, [Check(PERSONS, False, "the plan file knows nothing of persons, and the release does.")]
+        return source, [
+            Check(PERSONS, False, "the plan file has no person column, but the release has rules for persons.")
+        ]
     column, rows = plan.person_settings
     published_rows, left_out = PersonGrouping(LocalEngine(), source, column, private_folder).select_rows(
         rows, plan.table_draws
     )
     is_same = PersonCheck.of(rows, left_out, view.public_names) == persons
-    sentence = f"each {column!r} of the original was counted again, and {left_out:,} rows were left out"
-    verdict = "as the release says." if is_same else "which is not how the release says; is this its plan file?"
+    sentence = f"the rows of each {column!r} of the original were counted again, and {left_out:,} rows were left out"
+    verdict = "as the release says." if is_same else "but the release differs. Is this its plan file?"
     return published_rows, [Check(PERSONS, is_same, f"{sentence}, {verdict}")]
 
 
@@ -141,15 +141,15 @@ Groups = Mapping[str, tuple[pa.Array, pa.Array]]
 
 
 def match_hierarchy_groups(view: ManifestView, hierarchies: Mapping[str, Hierarchy | Path]) -> Groups:
-    """What is in the place of which values, by hierarchies that are those of the release, in any order of their lines.
+    """The group of each original value, by hierarchies that match the release, with lines in any order.
 
-    Those of a release of values are compared as well, and change nothing.
+    Hierarchies of a release of values are compared as well, without effect.
     """
     levels, published = read_published_levels(view.sfumato_json), view.sfumato_json.get("hierarchies", {})
     if missing_column := next((name for name in levels if name not in hierarchies), None):
         raise SpecError(
-            f"the release has groups in the place of {missing_column!r}; give the hierarchy that tells which is whose "
-            f"(`hierarchies={{{missing_column!r}: Path('FILE')}}`)."
+            f"the release has groups in the place of {missing_column!r}. Give the hierarchy with the group of each "
+            f"value (`hierarchies={{{missing_column!r}: Path('FILE')}}`)."
         )
     groups_by_column = {}
     for name, hierarchy_source in hierarchies.items():
@@ -167,22 +167,27 @@ def match_hierarchy_groups(view: ManifestView, hierarchies: Mapping[str, Hierarc
         typed_hierarchy = hierarchy.replace_values([*domain.to_pylist(), None][: len(hierarchy.paths)])
         if set(typed_hierarchy.list_groups(number)) - {None} != set(view.domain) - {None}:
             group_label = f"groups at the level {levels[name]!r}" if name in levels else f"values of {name!r}"
-            raise SpecError(f"the hierarchy has other {group_label} than the release; name its own.")
+            raise SpecError(
+                f"the hierarchy has other {group_label} than the release; give the hierarchy of the release."
+            )
         above = typed_hierarchy.start_at(number)
         if _parse_hierarchy(None if above is None else above.to_json()) != _parse_hierarchy(published.get(name)):
-            raise SpecError(f"the hierarchy has other levels or groups of {name!r} than the release; name its own.")
+            raise SpecError(
+                f"the hierarchy has other levels or groups of {name!r} than the release; give the hierarchy of the "
+                "release."
+            )
         if name in levels:
             groups_by_column[name] = (domain, list_groups(hierarchy, levels[name]))
     return groups_by_column
 
 
 def _parse_hierarchy(hierarchy: JsonView | None) -> tuple[list[str], set[tuple[object, ...]]]:
-    """The levels of a hierarchy in JSON, and the groups of each value; nothing of none."""
+    """The levels of a hierarchy in JSON, and the groups of each value; both empty for None."""
     return ([], set()) if hierarchy is None else (hierarchy["levels"], set(map(tuple, hierarchy["paths"])))
 
 
 def verify_original(folder: Path, rows: OriginalRows, groups: Groups) -> Verification:
-    """Check a release against the table it was made from; what does not fit into memory goes into a private folder."""
+    """Checks a release against its original table; uses a private folder for data that does not fit into memory."""
     reference, view = rows.reference, rows.view
     try:
         with duckdb.connect(
@@ -198,12 +203,14 @@ def verify_original(folder: Path, rows: OriginalRows, groups: Groups) -> Verific
     except (KeyError, TypeError, ValueError, duckdb.Error) as error:
         if isinstance(error, SfumatoError):
             raise
-        raise ReleaseFormatError("the release cannot be compared with that table: their columns do not fit.") from error
+        raise ReleaseFormatError(
+            "the release cannot be compared with that table, because their columns do not match."
+        ) from error
     return Verification(checks)
 
 
 def make_original_schema(view: ManifestView, columns: Sequence[str]) -> Schema:
-    """The schema under which the original was published, as far as the manifest tells."""
+    """The schema under which the original was published, as far as the manifest records it."""
     sfumato_json, sensitive = view.sfumato_json, view.sensitive_names
     published = [*view.public_names, *sensitive]
     if missing_columns := sorted(set(published) - set(columns)):
@@ -219,13 +226,13 @@ def make_original_schema(view: ManifestView, columns: Sequence[str]) -> Schema:
 
 
 def list_text_columns(view: ManifestView) -> list[str]:
-    """The columns that a CSV original is read as text for: texts, and what is sensitive, whose type is its domain's."""
+    """The columns to read as strings from a CSV original: strings, and sensitive columns, typed by the domain."""
     texts = [name for name, kind in view.column_types.items() if kind == "string"]
     return [name for name in (*texts, *view.sensitive_names) if name not in view.sfumato_json["bins"]]
 
 
 def find_released_types(folder: Path, view: ManifestView, source: pa.Schema) -> dict[str, pa.Array]:
-    """What is sensitive as the domain of the release has it, and public columns whose type is another than there."""
+    """The types of sensitive columns from the release, and of public columns that differ there."""
     column_types = {}
     for number, name in enumerate(view.sensitive_names):
         if name not in view.sfumato_json["bins"]:
@@ -241,7 +248,7 @@ def find_released_types(folder: Path, view: ManifestView, source: pa.Schema) -> 
 def prepare_rows(
     folder: Path, view: ManifestView, source: Source, groups: Groups
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The rows of the original as they were published, but for what is sensitive, which is true: types and batches."""
+    """The rows of the original as published, but with the true sensitive values: types and batches."""
     schema = make_original_schema(view, source.schema.names)
     names = (*view.public_names, *view.sensitive_names)
     domains = {
@@ -261,7 +268,7 @@ def prepare_rows(
 
 
 def _load_tables(connection: Connection, folder: Path, written: ManifestView, source: Source, groups: Groups) -> None:
-    """Bring the prepared original into DuckDB, which spills to disk where it is large."""
+    """Loads the prepared original into DuckDB, which uses the disk if it is large."""
     connection.register("stream", pa.RecordBatchReader.from_batches(*prepare_rows(folder, written, source, groups)))
     connection.execute("CREATE TEMP TABLE original AS SELECT * FROM stream")
     for view_name, files in zip(("release", "beside"), (written.record_files, written.encoding.FILES[1:]), strict=True):
@@ -276,5 +283,5 @@ def _check_public(connection: Connection, view: ManifestView) -> Check:
     sql = f"SELECT COUNT(*) FROM ({counts_sql.format('original')} EXCEPT {counts_sql.format('release')})"
     differing = connection.execute(sql).fetchall()[0][0]
     if rows[0] != rows[1] or differing:
-        return Check("public columns", False, "the public columns are not those of the original.")
-    return Check("public columns", True, f"the public columns of all {rows[0]:,} records are the original's.")
+        return Check("public columns", False, "the public columns differ from those of the original.")
+    return Check("public columns", True, f"the public columns of all {rows[0]:,} records match the original.")

@@ -1,4 +1,4 @@
-"""Checking a release from its files alone: digests, columns, metadata, domain, promise and weights."""
+"""Checks a release from its files alone: digests, columns, metadata, domain, guarantee and weights."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from sfumato._release.readme import make_readme
 from sfumato._release.untrusted_files import GET_AGAIN, check_page
 from sfumato._request.accepted_risks import AcceptedRisks
 from sfumato._request.person_rows import UNCHECKED_SENTENCE
+from sfumato._verify.check_results import Check, Verification
 from sfumato._verify.distributions import read_reference
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.manifest_view import ManifestView
-from sfumato._verify.verification import Check, Verification
 from sfumato.errors import InternalError, MissingCapabilityError, ReleaseFormatError, SfumatoError
 
 FITNESS = "fitness"
@@ -33,10 +33,10 @@ README_TEXT = "readme"
 
 
 def verify_folder(folder: Path, apply_each: FileMapper = map, *, are_ours: bool = False) -> Verification:
-    """Check the files of a release directory against its manifest, and the promise against its design.
+    """Checks the files of a release directory against its manifest, and the guarantee against its design.
 
-    `apply_each` may read several files at once. Files that were just written here are looked into while their digests
-    are made; those of others only when the digests are right, because what was damaged may not be readable at all.
+    `apply_each` may read several files at once. Files that were just written here are read while their digests are
+    computed. Other files are read only if the digests are right, because damaged ones may be unreadable.
     """
     json = load_json(folder)
     try:
@@ -49,17 +49,17 @@ def verify_folder(folder: Path, apply_each: FileMapper = map, *, are_ours: bool 
         files = _check_files(folder, view, apply_each)
         return Verification((files, *(_run_checks(folder, reference, view) if files.has_passed else ())))
     except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of the disk, and not of what is on it
+        if isinstance(error, OSError) and error.errno is not None:  # an error of the disk, not of the file
             raise
         raise ReleaseFormatError("a table cannot be read; get the release again from its publisher.") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SfumatoError) as error:
         if isinstance(error, ReleaseFormatError | InternalError | MissingCapabilityError):
             raise
-        raise ReleaseFormatError(f"{MANIFEST} does not describe a release as it should.") from error
+        raise ReleaseFormatError(f"{MANIFEST} is not a valid description of a release.") from error
 
 
 def _run_checks(folder: Path, reference: ReferenceDistribution, view: ManifestView) -> tuple[Check, ...]:
-    """All checks but that of the digests."""
+    """Runs all checks except that of the digests."""
     guarantee = view.sfumato_json.get("guarantee", reference.guarantees[0])
     mismatch_text = f"the mechanism {view.sfumato_json['mechanism']!r} does not give {guarantee!r}."
     checks = (
@@ -102,27 +102,27 @@ def _check_files(folder: Path, view: ManifestView, apply_each: FileMapper) -> Ch
     ):
         if extra:
             return Check(
-                "files", False, f"files that are not of the release lie in it; remove them: {', '.join(extra)}."
+                "files", False, f"the release contains files that do not belong to it; remove them: {', '.join(extra)}."
             )
-        return Check("files", False, "the files differ from the manifest: one is not listed, or twice.")
-    return Check("files", True, f"{len(listed_files)} files have the digests of the manifest.")
+        return Check("files", False, "the files differ from the manifest: one is not listed, or listed twice.")
+    return Check("files", True, f"the digests of {len(listed_files)} files match the manifest.")
 
 
 def _name_copy(view: ManifestView, table: str) -> str:
-    """What the copy of a table is called; the files of the records have one together."""
+    """The name of a table's CSV copy; the files of the records have one together."""
     return make_copy_name(view.encoding.FILES[0] if table in view.record_files else table)
 
 
 def _check_copies(folder: Path, view: ManifestView) -> list[Check]:
-    """Make every CSV file again from its Parquet file."""
+    """Makes every CSV file again from its Parquet file."""
     listed_files = [str(resource["path"]) for resource in view.json["resources"]]
     copies = [name for name in listed_files if name in COPY_NAMES]
     for name in copies:
         tables = tuple(folder / table for table in view.table_files if _name_copy(view, table) == name)
         digest = compute_copy_digest(tables, view.encoding, view.naming)
         if f"sha256:{digest}" != view.find_resource(name)["hash"]:
-            return [Check("copies", False, f"{name} does not say what its Parquet file says.")]
-    return [Check("copies", True, "the CSV files say what the Parquet files say.")] if copies else []
+            return [Check("copies", False, f"{name} differs from its Parquet file.")]
+    return [Check("copies", True, "the CSV files match the Parquet files.")] if copies else []
 
 
 def _check_schema(folder: Path, view: ManifestView) -> Check:
@@ -132,14 +132,14 @@ def _check_schema(folder: Path, view: ManifestView) -> Check:
         fields = view.find_resource(name)["schema"]["fields"]
         if file_columns != [(field["name"], field["type"]) for field in fields]:
             return Check("schema", False, f"{name} has other columns or types than the manifest says.")
-    return Check("schema", True, "columns and types are those of the manifest.")
+    return Check("schema", True, "columns and types match the manifest.")
 
 
 def _check_metadata(folder: Path, view: ManifestView) -> Check:
-    """Statistics and metadata could tell of the original: there must be none.
+    """Refuses statistics and metadata, because they could disclose the original.
 
-    The footer is read here: pyarrow ends the process where one says of a column what cannot be. Neither does it ask
-    how large a page will be before it is unpacked.
+    The footer is parsed here, because pyarrow ends the process at an impossible column description. Pyarrow also does
+    not check the size of a page before it unpacks it.
     """
     for name in view.table_files:
         try:
@@ -150,8 +150,8 @@ def _check_metadata(folder: Path, view: ManifestView) -> Check:
         except ThriftError as error:
             raise ReleaseFormatError(f"{name} cannot be read; get the release again from its publisher.") from error
         if has_metadata:
-            return Check("metadata", False, f"{name} carries statistics or metadata, which can give records away.")
-    return Check("metadata", True, "the files carry no statistics and no metadata.")
+            return Check("metadata", False, f"{name} has statistics or metadata, which can disclose records.")
+    return Check("metadata", True, "the files have no statistics and no metadata.")
 
 
 def _check_weights(folder: Path, reference: ReferenceDistribution, view: ManifestView) -> Check:
@@ -161,34 +161,34 @@ def _check_weights(folder: Path, reference: ReferenceDistribution, view: Manifes
     with pq.ParquetFile(folder / WEIGHTS) as file:
         table = file.read().to_pydict()
     is_right = reference.are_weights is not None and reference.are_weights(view, table)
-    return Check("weights", is_right, f"the weights are {'' if is_right else 'not '}those of the design.")
+    return Check("weights", is_right, f"the weights {('' if is_right else 'do not ')}match the design.")
 
 
 def _check_persons(view: ManifestView) -> Check:
-    """How persons were checked, in the words of the release; the promise must be for as many rows as they may have."""
+    """Checks the rows of persons; the guarantee must cover as many rows as a person may have."""
     persons, promised_rows = view.persons, int(view.design.get("rows_per_person", 1))
     if persons is None:
         return Check(PERSONS, promised_rows == 1, UNCHECKED_SENTENCE)
     if persons.max_rows > promised_rows:
         return Check(
-            PERSONS, False, f"a person may have {persons.max_rows} rows, and the promise is for {promised_rows}."
+            PERSONS, False, f"a person may have {persons.max_rows} rows, but the guarantee covers {promised_rows}."
         )
     return Check(PERSONS, True, persons.sentence)
 
 
 def _check_accepted(view: ManifestView) -> Check:
-    """What the publisher went on with in spite of a warning, in words: nothing that could fail, but to be read."""
+    """Reports the risks that the publisher accepted; this cannot fail."""
     accepted_json = view.sfumato_json.get("accepted")
     if accepted_json is None:
-        return Check(ACCEPTED, True, "the release does not say what its publisher accepted.")
+        return Check(ACCEPTED, True, "the release does not say which risks its publisher accepted.")
     sentences = AcceptedRisks.from_json(accepted_json).list_sentences(view.naming.joined_name)
-    return Check(ACCEPTED, True, " ".join(sentences) or "nothing was accepted in spite of a warning.")
+    return Check(ACCEPTED, True, " ".join(sentences) or "no warning was overridden.")
 
 
 def _check_readme(folder: Path, view: ManifestView, others: Sequence[Check]) -> list[Check]:
-    """Write the README again from the manifest and compare every byte.
+    """Writes the README again from the manifest and compares every byte.
 
-    A manifest that cannot be read is refused, unless another check says already what is wrong with it.
+    Refuses an unreadable manifest, unless another check already names the error.
     """
     try:
         manifest = parse_manifest(view.json)
@@ -198,20 +198,20 @@ def _check_readme(folder: Path, view: ManifestView, others: Sequence[Check]) -> 
         return []
     rows = sum(pq.read_metadata(path).num_rows for path in manifest.list_data_paths(folder))
     expected = make_readme(manifest, rows).encode()
-    # A README of any size may lie there: one of another length is another one.
+    # The size is compared first, because a hostile README may be huge.
     is_same = (folder / README).stat().st_size == len(expected) and (folder / README).read_bytes() == expected
     if is_same:
-        return [Check(README_TEXT, True, f"{README} says what the manifest says, to the letter.")]
+        return [Check(README_TEXT, True, f"{README} matches the manifest exactly.")]
     if manifest.readme_template < FIRST_TEMPLATE:
-        old = f"{README}: not compared, because format {view.sfumato_json['format']} does not say how it was written."
+        old = f"{README} was not compared, because format {view.sfumato_json['format']} does not name its template."
         return [Check(README_TEXT, True, old)]
-    wrong = f"{README} does not say what the manifest says; do not rely on its text, and {GET_AGAIN}."
+    wrong = f"{README} does not match the manifest; do not rely on its text, and {GET_AGAIN}."
     return [Check(README_TEXT, False, wrong)]
 
 
 def _check_fitness(view: ManifestView) -> Check:
     if view.sfumato_json["fit_to_publish"] is not True:
         return Check(
-            FITNESS, False, "the release was drawn with a test key that others may know: it is unfit to publish."
+            FITNESS, False, "the release was drawn with a test key that others may know, so it is unfit to publish."
         )
     return Check(FITNESS, True, "the release was drawn with a secret key.")

@@ -1,4 +1,4 @@
-"""What a manifest says, read from its JSON: for the checks, which trust nothing else."""
+"""The contents of a manifest, read from its JSON: checks use nothing else."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from sfumato._records.sql_quoting import quote_name
 from sfumato._release.manifest import KNOWN_FILES
 from sfumato._release.manifest_reader import list_record_resources
 from sfumato._request.person_rows import PersonCheck
-from sfumato._verify.verification import Check
+from sfumato._verify.check_results import Check
 from sfumato.errors import ReleaseFormatError
 
 MOST_COMBINATIONS = 1 << 18
-"""Of the values of columns that are protected each for itself."""
+"""The largest number of combinations for columns that are protected each on its own."""
 BATCH_ROWS = 1 << 18
 THREADS = 2
-"""So many batches are looked at beside each other, while a third one is read."""
+"""The number of batches processed at the same time, while the next one is read."""
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
 class ManifestView:
-    """A manifest as JSON, and what a record of its release shows."""
+    """A manifest as JSON, and the record encoding of its release."""
 
     json: JsonView
     encoding: RecordEncoding
     hidden_columns: frozenset[str] = frozenset()
-    """Columns of the records that are left out of account."""
+    """Columns of the records to ignore."""
 
     @property
     def sfumato_json(self) -> JsonView:
-        """What sfumato adds to a Data Package."""
+        """The entries that sfumato adds to a Data Package."""
         section: JsonView = self.json["sfumato"]
         return section
 
@@ -63,23 +63,23 @@ class ManifestView:
 
     @cached_property
     def persons(self) -> PersonCheck | None:
-        """How persons were checked; formats 1 and 2 do not say."""
+        """The check of persons; formats 1 and 2 do not record it."""
         persons_json = self.sfumato_json.get("persons")
         return None if persons_json is None else PersonCheck.from_json(persons_json)
 
     @cached_property
     def column_types(self) -> Mapping[str, str]:
-        """The types of the columns of the records, by their names."""
+        """The types of the columns of the records, by name."""
         fields = self.find_resource(self.record_files[0])["schema"]["fields"]
         return {column["name"]: column["type"] for column in fields if column["name"] not in self.hidden_columns}
 
     @cached_property
     def domain(self) -> tuple[Value, ...]:
-        """The domain of what is sensitive."""
+        """The domain of the sensitive columns."""
         types = self.sfumato_json.get("types") or [self.column_types[name] for name in self.sensitive_names]
         if "domains" not in self.design:
             return values_from_json(self.design["domain"], types)
-        # Columns that are protected each for itself: all their combinations.
+        # All combinations of columns that are protected each on its own.
         pairs = zip(self.design["domains"], types, strict=True)
         domains = [values_from_json(domain, [kind]) for domain, kind in pairs]
         if math.prod(map(len, domains)) > MOST_COMBINATIONS:
@@ -88,13 +88,13 @@ class ManifestView:
 
     @cached_property
     def naming(self) -> Naming:
-        """What the columns that show something are called."""
+        """The names of the columns with published values."""
         types = tuple(self.sfumato_json.get("types") or [self.column_types[name] for name in self.sensitive_names])
         return Naming(self.sensitive_names, self.domain, types, self.sfumato_json.get("cell_column"))
 
     @cached_property
     def published_names(self) -> tuple[str, ...]:
-        """The columns of the records that show something about what is sensitive."""
+        """The columns of the records with published values."""
         return self.encoding.list_column_names(self.naming)
 
     @cached_property
@@ -116,7 +116,7 @@ class ManifestView:
 
     @cached_property
     def record_files(self) -> tuple[str, ...]:
-        """The files of the records: as many as are listed."""
+        """The files of the records, as the manifest lists them."""
         return tuple(str(resource["path"]) for resource in list_record_resources(self.json))
 
     def find_resource(self, name: str) -> JsonView:
@@ -125,9 +125,9 @@ class ManifestView:
         return entry
 
     def split_by_column(self) -> list[ManifestView]:
-        """Columns that are protected each for itself, as one manifest for each of them.
+        """Splits the manifest into one for each column that is protected on its own.
 
-        The other sensitive columns are left out of each: they are not public.
+        The other sensitive columns are hidden in each: they are not public.
         """
         if "domains" not in self.design:
             return [self]
@@ -152,9 +152,9 @@ class ManifestView:
         return column_entries
 
     def read_batches(self, folder: Path, columns: Sequence[str], table: str | None = None) -> Iterator[pa.RecordBatch]:
-        """Some columns of the records, or of another table, group by group; texts by dictionaries, quick to count.
+        """Reads some columns of a table, batch by batch; strings as dictionaries, for fast counts.
 
-        The next ones are read while some are looked at.
+        It reads the next batches while others are processed.
         """
         return read_ahead(self._iter_batches(folder, columns, table))
 
@@ -169,12 +169,10 @@ class ManifestView:
     def map_batches(
         self, work: Callable[[pa.RecordBatch], Result], folder: Path, columns: Sequence[str]
     ) -> Iterator[Result]:
-        """What becomes of each of these batches; several are worked on at once."""
+        """Applies a function to each of these batches; several are processed at once."""
         with ThreadPoolExecutor(THREADS) as pool:
             yield from map_in_order(pool, THREADS, work, self.read_batches(folder, columns))
 
     def fail_outside_domain(self, name: str) -> Check:
-        """A check fails because the original holds what the release cannot have been made from."""
-        return Check(
-            name, False, f"the original holds a {self.naming.joined_name!r} outside the domain of the release."
-        )
+        """The failed check for an original with values from which the release cannot have been made."""
+        return Check(name, False, f"the original has a {self.naming.joined_name!r} outside the domain of the release.")

@@ -1,4 +1,4 @@
-"""What the original holds and what the release shows, counted by DuckDB: for comparing the two."""
+"""Counts true values in the original and published values in the release with DuckDB, to compare the two."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from sfumato._verify.manifest_view import ManifestView
 Connection = duckdb.DuckDBPyConnection
 
 MOST_MATCHED, LARGEST_GROUP = 100_000, 20
-"""So many groups of records with the same public columns are looked at, and groups up to this size."""
+"""The largest number of compared groups of records with the same public columns, and the largest size of a group."""
 
 MOST_GROUPS = 100
-"""Columns of more values than this are not looked at group by group."""
+"""The largest number of values of a column that is compared group by group."""
 
 WHOLE = "NULL"
 """The grouping that puts all records into one group, whose value is missing."""
 
 
 def list_coarse_columns(connection: Connection, view: ManifestView) -> list[str]:
-    """The public columns of few values, as texts: times with a zone or in nanoseconds are nothing to Python."""
+    """The public columns with few values, as strings: Python cannot read times with a zone or in nanoseconds."""
     columns = view.quoted_public_names
     counts = ", ".join(f"APPROX_COUNT_DISTINCT({column})" for column in columns)
     sizes = connection.execute(f"SELECT {counts} FROM original").fetchall()[0]
@@ -34,9 +34,9 @@ def list_coarse_columns(connection: Connection, view: ManifestView) -> list[str]
 
 
 def count_true_values(connection: Connection, view: ManifestView, group: str) -> dict[object, Floats] | None:
-    """For each value of a grouping, how many records of the original hold each place of the domain.
+    """For each value of a grouping, the number of records of the original with each value of the domain.
 
-    None if a record holds what is not in the domain.
+    None if a record has a value outside the domain.
     """
     cells = _count_by_place(connection, view, "original", group, "0")
     if any(place is None for _, _, place, _ in cells):
@@ -45,7 +45,7 @@ def count_true_values(connection: Connection, view: ManifestView, group: str) ->
 
 
 def count_original_values(connection: Connection, view: ManifestView) -> list[int] | None:
-    """How many records of the original hold each place of the domain; None if one holds what is not in it."""
+    """The number of records of the original with each value of the domain; None if one is outside it."""
     value_counts = count_true_values(connection, view, WHOLE)
     return (
         None if value_counts is None else [int(count) for count in value_counts.get(None, np.zeros(len(view.domain)))]
@@ -55,10 +55,10 @@ def count_original_values(connection: Connection, view: ManifestView) -> list[in
 def match_values(
     connection: Connection, view: ManifestView, transition: Floats, largest: int = LARGEST_GROUP
 ) -> tuple[int, float, float, float]:
-    """Match records with the original by all their public columns together, in small groups.
+    """Matches records with the original by all their public columns together, in small groups.
 
-    Returns how many there are, how often a published value meets an equal true one of its group, and the mean and
-    variance of that if values are published as `transition` says.
+    Returns the number of records, and how often a published value meets an equal true one of its group. It also returns
+    the mean and variance of that if values are published as `transition` says.
     """
     register_domain(connection, view)
     size = len(transition)
@@ -79,14 +79,14 @@ def match_values(
 
 
 def _write_small_groups_sql(view: ManifestView, largest: int) -> str:
-    # Columns of the table get names of ours, because theirs may be any.
+    # Columns get new names, because the names of the table may be anything.
     public = ", ".join(f"{name} AS c{number}" for number, name in enumerate(view.quoted_public_names))
     groups = f"SELECT {public} FROM original GROUP BY ALL HAVING COUNT(*) <= {largest} LIMIT {MOST_MATCHED}"
     return f"SELECT *, ROW_NUMBER() OVER () AS key FROM ({groups})"
 
 
 def _write_group_counts_sql(table: str, view: ManifestView) -> str:
-    """How many records of each small group of a table have each value."""
+    """SQL for the number of records with each value in each small group of a table."""
     public, names = view.quoted_public_names, view.sensitive_names
     same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM g.c{number}" for number, name in enumerate(public))
     value = " AND ".join(f"t.{quote_name(name)} IS NOT DISTINCT FROM d.v{number}" for number, name in enumerate(names))
@@ -95,7 +95,7 @@ def _write_group_counts_sql(table: str, view: ManifestView) -> str:
 
 
 def count_published_values(connection: Connection, view: ManifestView, group: str) -> dict[object, dict[int, Floats]]:
-    """For each value of a grouping and each cell, how many records of the release show each place of the domain."""
+    """For each value of a grouping and each sub-table, the number of records that publish each value of the domain."""
     column = view.naming.cell
     cells = _count_by_place(connection, view, "release", group, "0" if column is None else quote_name(column))
     return _arrange_by_sub_table([row for row in cells if row[2] is not None], len(view.domain))
@@ -104,7 +104,7 @@ def count_published_values(connection: Connection, view: ManifestView, group: st
 def _count_by_place(
     connection: Connection, view: ManifestView, table: str, group: str, cell: str
 ) -> list[tuple[object, int, int | None, int]]:
-    """Rows of group, cell, place in the domain (None outside of it) and count."""
+    """Rows of group, sub-table, index in the domain (None outside it) and count."""
     names = view.sensitive_names
     register_domain(connection, view)
     symbols = ", ".join(f"{quote_name(name)} AS s{number}" for number, name in enumerate(names))
@@ -115,7 +115,7 @@ def _count_by_place(
 
 
 def register_domain(connection: Connection, view: ManifestView) -> None:
-    """The domain as a table: the place of each value, and its part in each sensitive column."""
+    """Registers the domain as a table: the index of each value, and its part in each sensitive column."""
     columns = {f"v{number}": view.naming.make_part_domain(number) for number in range(len(view.sensitive_names))}
     connection.register("domain", pa.table({"place": pa.array(range(len(view.domain))), **columns}))
 

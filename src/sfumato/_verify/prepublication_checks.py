@@ -1,7 +1,7 @@
-"""What is proved of a plan before it is published, from what it tells its holder and by first principles.
+"""Proves the guarantee of a plan before publication, from first principles and the plan's own explanation.
 
-A release does not say how many records of each value a cell has, so what it promises about cells is proved before it is
-written, from the plan's own counts.
+A release does not publish the number of records of each value in a sub-table. So its guarantee about sub-tables is
+proved from the plan's own counts before it is written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NumberT = TypeVar("NumberT", int, Fraction)
 
 
 def list_sub_tables(chosen: ChosenMechanism) -> list[list[ValueRetention]]:
-    """The cells of a plan, each value as the histogram has it; none where the mechanism has no cells."""
+    """The sub-tables of a plan, with values as in the histogram; none if the mechanism has no sub-tables."""
     list_retentions = find_distribution(chosen.mechanism.name).list_value_retentions
     if list_retentions is None:
         return []
@@ -48,7 +48,7 @@ def _make_key(value_json: object) -> object:
 
 
 def check_sub_tables(chosen: ChosenMechanism, spec: PrivacySpec) -> None:
-    """Make sure that whoever knows the counts of a cell believes no protected value of it beyond the bound."""
+    """Proves that knowledge of a sub-table's counts raises no belief in a protected value beyond the bound."""
     bound, total = spec.bound, chosen.histogram.total
     if bound is None:
         return
@@ -68,12 +68,12 @@ def check_sub_tables(chosen: ChosenMechanism, spec: PrivacySpec) -> None:
 
 
 def check_parts(chosen: ChosenMechanism, spec: PrivacySpec, names: Sequence[str]) -> None:
-    """Refuse a plan under which a value of a single column comes to be believed more than the request allows.
+    """Refuses a plan that raises the belief in a value of a single column beyond the request.
 
-    The request speaks of combinations; a column on its own is a statement about several of them.
+    The request is about combinations; a value of one column is a statement about several of them.
     """
     histogram = chosen.histogram
-    spec.find_part_limit(Fraction(0))  # refused before anything is computed, where it says nothing about parts
+    spec.find_part_limit(Fraction(0))  # refuses first if the request does not cover single columns
     cells = list_sub_tables(chosen)
     for number, name in enumerate(names):
         part_counts = _sum_by_key(
@@ -86,19 +86,18 @@ def check_parts(chosen: ChosenMechanism, spec: PrivacySpec, names: Sequence[str]
             allowed = spec.find_part_limit(Fraction(count, histogram.total))
             if allowed is not None and worst[part] > allowed:
                 sentence = (
-                    f"of column {name!r} alone could come to be believed with {worst[part]} (about "
-                    f"{float(worst[part]):.3f}), above {allowed}: this mechanism protects combinations, not the "
-                    "columns they are made of; choose `mechanism='uniform'` or `mechanism='subset'`, which cover every "
-                    "statement."
+                    f"of column {name!r} alone could be believed with {worst[part]} (about {float(worst[part]):.3f}), "
+                    f"above {allowed}. This mechanism protects combinations, not the single columns; choose "
+                    "`mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
                 )
                 raise InfeasibleError(f"one value {sentence}", sentence_with_values=f"{display(part)!r} {sentence}")
 
 
 def compute_part_posteriors(cell: Sequence[ValueRetention], number: int) -> Iterator[tuple[Scalar, Fraction]]:
-    """The largest posterior of each value of one column within a cell, by Bayes' rule with the cell's counts.
+    """The largest posterior of each value of one column in a sub-table, by Bayes' rule with the sub-table's counts.
 
-    A record of x is redrawn with weight n(x)(1-p), into y with some chance d(y), and kept with weight n(x)p. So y is
-    shown by all who are redrawn, and by n(y)p / d(y) more for each of them; without an end where y is never drawn.
+    A record of x is redrawn with weight n(x)(1-p), into y with some chance d(y), and kept with weight n(x)p. So all
+    redrawn records publish y, and n(y)p / d(y) more for each of them; without a limit if y is never drawn.
     """
     keys = [split_value(value_retention.value)[number] for value_retention in cell]
     by_part = _sum_by_key(
@@ -129,7 +128,7 @@ def compute_part_posteriors(cell: Sequence[ValueRetention], number: int) -> Iter
 
 
 def _sum_by_key(pairs: Iterable[tuple[Scalar, NumberT]]) -> dict[Scalar, NumberT]:
-    """Add up the numbers of each key."""
+    """Sums the numbers of each key."""
     sums: dict[Scalar, NumberT] = {}
     for key, number in pairs:
         sums[key] = sums.get(key, 0) + number

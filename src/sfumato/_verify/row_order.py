@@ -1,20 +1,20 @@
-"""Check that the order of the published records tells nothing about the original.
+"""Checks that the order of the published records discloses nothing about the original.
 
-Every record gets labels that do not depend on where it stands: the part of the original that its public columns come
-from, the true value that is most frequent among people with its public columns, and what it publishes. A record that
-is unique on its public columns has its own place and its own true value; records that share theirs have the same label,
-so that it need not be known whose record is whose. In a proper shuffle every order of the labels is equally likely.
+Every record gets labels that do not depend on its position: the part of the original that its public columns come from,
+the most frequent true value of people with its public columns, and its published value. A record that is unique on its
+public columns has its own place and its own true value. Records that share public columns have the same label, so it
+need not be known which record belongs to which person. In a proper shuffle every order of the labels is equally likely.
 
 For each label two numbers are compared with that, and both hold for any number of records:
 
 - Waves: the sum of sqrt(2) cos(pi k (i + 1/2) / n) over the places i of its m of n records, for k from 1 to 16. It is
-  beyond t with a chance of at most 2 exp(-t^2 / (2 min(m, n - m))): places are negatively associated (Joag-Dev and
-  Proschan 1983), so a sum over places has no longer tails than one of independent places, and a cosine of a random
-  place is strictly sub-Gaussian with the variance 1.
-- Runs: how many stretches of neighbours have it, which is hypergeometric exactly (Stevens 1939).
+  beyond t with a chance of at most 2 exp(-t^2 / (2 min(m, n - m))). The reason: places are negatively associated
+  (Joag-Dev and Proschan 1983), so a sum over places has no longer tails than one of independent places. A cosine of a
+  random place is strictly sub-Gaussian with the variance 1.
+- Runs: the number of stretches of neighbours with the label, which is exactly hypergeometric (Stevens 1939).
 
-The first rows are also compared with the first and the last ones of the original, whose chance is exact. All chances
-together are at most one in a million: each kind of label, and the first rows, have an equal part of it, which all
+The first rows are also compared with the first and the last ones of the original, with an exact chance. All chances
+together are at most one in a million. Each kind of label, and the first rows, have an equal part of it, which all
 numbers of that kind share equally.
 """
 
@@ -33,40 +33,40 @@ import pyarrow.parquet as pq
 from sfumato._core.array_types import Codes, Counts, Floats, Places
 from sfumato._records.column_codes import decode_dictionary
 from sfumato._records.sql_quoting import quote_name
+from sfumato._verify.check_results import Check
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
-from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 ERROR_RATE = 1e-6
-"""A proper shuffle fails the check at most so often."""
+"""The largest rate at which a proper shuffle fails the check."""
 MOST_RECORDS, WINDOWS = 1 << 15, 8
-"""Of more records so many are looked at: equal numbers of neighbours, from places all over the release."""
+"""The largest number of checked records; of more, windows of neighbours from all over the release."""
 WAVES, SHORTEST_WAVE = 16, 16
-"""So many waves at most, of at least so many records each."""
+"""The largest number of waves, and the smallest number of records in each."""
 MOST_LABELS = 64
-"""Values beyond the most frequent ones are one label."""
+"""The largest number of labels; values beyond the most frequent ones share a label."""
 PARTS = (2, 16)
-"""Into so many parts of equal size records are cut, where their labels have an order."""
+"""The number of parts of equal size for records whose labels have an order."""
 FIRST_ROWS = 1000
 ENOUGH_PEOPLE = 16
-"""Of classes that are larger on average than twice that, so many people tell where a class is from and what it has."""
+"""The number of people used to locate and label a class, if classes have on average more than twice as many."""
 
 
 @dataclass(frozen=True)
 class LabelPositions:
-    """How the records of each label stand; several kinds of labels may stand beside each other."""
+    """The positions of the records of each label; it may have several kinds of labels."""
 
     rows: int
     counts: Counts
-    """The records of each label."""
+    """The number of records of each label."""
     waves: Floats
     """A line for each wave, a column for each label."""
     runs: Counts
 
     @classmethod
     def from_codes(cls, codes: Codes) -> LabelPositions:
-        """Each record has one label, from 0 on."""
+        """Makes positions if each record has one label, from 0 on."""
         rows, number = len(codes), int(codes.max(initial=-1)) + 1
         begins = np.flatnonzero(np.diff(codes, prepend=-1))
         waves = [np.bincount(codes, weights=wave, minlength=number) for wave in make_waves(rows)]
@@ -77,7 +77,7 @@ class LabelPositions:
 
     @classmethod
     def from_members(cls, members: Codes) -> LabelPositions:
-        """Each record has any of the labels: a row of zeros and ones."""
+        """Makes positions if each record has any of the labels: a row of zeros and ones."""
         counts = members.sum(axis=0, dtype=np.int64)
         members = members[
             :, np.sort(np.argsort(-np.minimum(counts, len(members) - counts), kind="stable")[:MOST_LABELS])
@@ -90,7 +90,7 @@ class LabelPositions:
 
     @cached_property
     def smallest_log_chance(self) -> float:
-        """The logarithm of a bound on the chance of what is least likely, times the number of numbers looked at."""
+        """The logarithm of a bound on the smallest chance, times the number of compared numbers."""
         is_varied = (self.counts > 0) & (self.counts < self.rows)
         if not is_varied.any():
             return 0.0
@@ -108,14 +108,14 @@ class LabelPositions:
 
 @lru_cache(maxsize=1)
 def make_waves(rows: int) -> Floats:
-    """Cosines of the places of records, a line for each wave, with the mean 0 and the variance 1."""
+    """Cosines of the places of records, a line for each wave, with mean 0 and variance 1."""
     angles = (np.arange(rows) + 0.5) * (math.pi / max(rows, 1))
     numbers = np.arange(1, min(WAVES, rows // SHORTEST_WAVE) + 1)
     return np.asarray(math.sqrt(2) * np.cos(numbers[:, np.newaxis] * angles))
 
 
 def compute_runs_log_chance(factorials: Floats, rows: int, count: int, runs: int) -> float:
-    """The logarithm of the chance that records of a label make so few runs, or so many, on both sides together."""
+    """The logarithm of the two-sided chance of so few or so many runs of a label's records."""
     numbers = np.arange(1, min(count, rows - count + 1) + 1)
     log_chances = (
         _compute_log_choices(factorials, count - 1, numbers - 1)
@@ -136,7 +136,7 @@ def compute_log_factorials(largest: int) -> Floats:
 
 
 def label_values(codes: Codes) -> list[LabelPositions]:
-    """Label records by values whose numbers have an order: by each frequent value, and by parts of equal size."""
+    """Labels records by values whose numbers have an order: by each frequent value, and by parts of equal size."""
     counts = np.bincount(codes)
     label = np.full(len(counts), MOST_LABELS)
     frequent = np.argsort(-counts, kind="stable")[:MOST_LABELS]
@@ -145,7 +145,7 @@ def label_values(codes: Codes) -> list[LabelPositions]:
 
 
 def label_parts(scores: Codes | Floats) -> list[LabelPositions]:
-    """Label records by the part of all records, from the lowest score to the highest, that they are in."""
+    """Labels records by their part of all records, from the lowest score to the highest."""
     counts, places = np.unique_counts(scores).counts, np.unique_inverse(scores).inverse_indices
     middles = np.cumsum(counts) - counts / 2
     return [
@@ -158,24 +158,24 @@ def label_parts(scores: Codes | Floats) -> list[LabelPositions]:
 
 @dataclass(frozen=True)
 class LinkedRecords:
-    """The records that are looked at, in their order, linked with the original by their public columns."""
+    """The checked records, in order, linked with the original by their public columns."""
 
     total: int
-    """How many records the release has."""
+    """The number of records of the release."""
     classes: Places
     """The number of each record's equivalence class."""
     row_numbers: Floats
-    """The mean row number of people of each class in the original; of some of them where classes are large."""
+    """The mean row number of people of each class in the original; from a sample if classes are large."""
     true_values: dict[str, Codes]
     """For each sensitive column the most frequent value of these people, by its number in the order of values."""
     unique_count: int
-    """How many of the records are unique on their public columns in the original."""
+    """The number of records that are unique on their public columns in the original."""
     log_chance_of_first_rows: float
-    """The logarithm of the chance that the first rows are those of the original, or its last; 0 if they are not."""
+    """The logarithm of the chance that the first rows match those of the original, or its last; 0 if they do not."""
 
 
 def check_order(connection: Connection, folder: Path, view: ManifestView) -> Check:
-    """Check that the order of the records is independent of the original, and of what the records publish."""
+    """Checks that the order of the records is independent of the original, and of the published values."""
     table, total = read_windows(folder, view)
     linked = link_records(connection, view, table, total)
     kinds = {"the order of the original": label_parts(linked.row_numbers[linked.classes])}
@@ -185,31 +185,31 @@ def check_order(connection: Connection, folder: Path, view: ManifestView) -> Che
     limit = math.log(ERROR_RATE / (len(kinds) + 1))
     revealing_kinds = [name for name, labels in kinds.items() if compute_log_chance(labels) < limit]
     if linked.log_chance_of_first_rows < limit:
-        revealing_kinds.insert(0, "the rows of the original, one by one")
+        revealing_kinds.insert(0, "the exact order of the original's rows")
     scope_text = (
-        f"{table.num_rows:,} of {total:,} records were looked at, and {linked.unique_count:,} of these are "
-        "unique on their"
+        f"{table.num_rows:,} of {total:,} records were checked, and {linked.unique_count:,} of these are unique on "
+        "their"
     )
     if revealing_kinds:
         kinds_text = " and ".join(revealing_kinds)
         detail = (
-            f"the order of the records depends on {kinds_text}, which gives values away; {scope_text} public columns."
+            f"the order of the records depends on {kinds_text}, which discloses values; {scope_text} public columns."
         )
         return Check("order", False, detail)
     rate = "a proper shuffle fails this check at most once in a million times"
-    detail = f"the order of the records tells nothing of the original; {scope_text} public columns; {rate}."
+    detail = f"the order of the records discloses nothing about the original; {scope_text} public columns; {rate}."
     return Check("order", True, detail)
 
 
 def compute_log_chance(labels: Sequence[LabelPositions]) -> float:
-    """The logarithm of a bound on the chance of what is least likely among labels of one kind."""
+    """The logarithm of a bound on the smallest chance among labels of one kind."""
     return min(label.smallest_log_chance for label in labels) + math.log(len(labels))
 
 
 def read_windows(folder: Path, view: ManifestView) -> tuple[pa.Table, int]:
-    """Read all records, or of many those of windows that are spread over all files; and count how many there are.
+    """Reads all records, or windows spread over all files if there are many; and counts all.
 
-    Where the windows lie depends on the number of records alone.
+    The windows depend only on the number of records.
     """
     columns = [*view.public_names, *view.published_names]
     files = [folder / name for name in view.record_files]
@@ -235,7 +235,7 @@ def read_windows(folder: Path, view: ManifestView) -> tuple[pa.Table, int]:
 
 
 def link_records(connection: Connection, view: ManifestView, table: pa.Table, total: int) -> LinkedRecords:
-    """Link records with the original by their equivalence classes."""
+    """Links records with the original by their equivalence classes."""
     names, width = view.public_names, range(len(view.public_names))
     columns = {f"c{number}": decode_dictionary(table.column(name)) for number, name in enumerate(names)}
     connection.register("looked", pa.table({"place": pa.array(range(table.num_rows)), **columns}))
@@ -264,7 +264,7 @@ def link_records(connection: Connection, view: ManifestView, table: pa.Table, to
 def _write_value_counts_sql(view: ManifestView, name: str, step: int) -> str:
     """SQL that counts people by class and true value: the class, the number of the value, people, and row numbers.
 
-    Every so many rows of the original are counted.
+    It counts every `step`th row of the original.
     """
     rows, row = _write_numbered_original_sql(view)
     counts_sql = (
@@ -275,7 +275,7 @@ def _write_value_counts_sql(view: ManifestView, name: str, step: int) -> str:
 
 
 def _write_numbered_original_sql(view: ManifestView) -> tuple[str, str]:
-    """SQL of the original, and of the number of a row, which a column of the same name may hide."""
+    """SQL for the original with a row number, and the name of this number, which a column may already have."""
     if "rowid" not in {name.lower() for name in (*view.public_names, *view.sensitive_names)}:
         return "original", "o.rowid"
     return "(SELECT *, ROW_NUMBER() OVER () - 1 AS rowid_ FROM original)", "o.rowid_"
@@ -287,7 +287,7 @@ def _write_same_class_sql(view: ManifestView) -> str:
 
 
 def _find_most_frequent(keys: Places, codes: Codes, counts: Counts, number: int) -> Codes:
-    """The value that most people of each class have; of equally frequent ones the first in the order of values."""
+    """The most frequent value of each class; among equally frequent ones the first in the order of values."""
     frequent_codes = np.zeros(number, dtype=np.int64)
     order = np.lexsort((-codes, counts, keys))  # the last one of a class stays
     frequent_codes[keys[order]] = codes[order]
@@ -295,7 +295,7 @@ def _find_most_frequent(keys: Places, codes: Codes, counts: Counts, number: int)
 
 
 def _count_people(connection: Connection, view: ManifestView, keys: Places) -> Counts:
-    """How many people of the original are in each of some classes."""
+    """The number of people of the original in each of some classes."""
     connection.register("wanted", pa.table({"key": keys}))
     rows, _ = _write_numbered_original_sql(view)
     sql = (
@@ -311,7 +311,7 @@ def _count_people(connection: Connection, view: ManifestView, keys: Places) -> C
 def _compute_first_rows_chance(connection: Connection, view: ManifestView, classes: Places, total: int) -> float:
     """The logarithm of the chance that the first records are the first rows, or the last ones from the end.
 
-    It is exact, by the sizes of their classes; and 0 if they are not, or if a row is in no class.
+    It is exact, by the sizes of their classes. It is 0 if they are not these rows, or if a row is in no class.
     """
     number = min(FIRST_ROWS, len(classes))
     rows, row = _write_numbered_original_sql(view)
@@ -332,14 +332,14 @@ def _compute_first_rows_chance(connection: Connection, view: ManifestView, class
 
 
 def _compute_log_falling(number: int, factors: int) -> float:
-    """The logarithm of n (n - 1) ... with so many factors."""
+    """The logarithm of n (n - 1) ... with this many factors."""
     return math.lgamma(number + 1) - math.lgamma(number - factors + 1) if factors <= number else -math.inf
 
 
 def _label_published(
     connection: Connection, folder: Path, view: ManifestView, table: pa.Table
 ) -> dict[str, list[LabelPositions]]:
-    """Label records by what they publish; by nothing where that cannot be read, which other checks tell."""
+    """Labels records by their published values; not at all if these cannot be read, which other checks report."""
     try:
         (batch,) = table.select(list(view.published_names)).to_batches() or [None]
         published_codes: Codes = (
@@ -364,7 +364,7 @@ def _label_published(
             int(max(holdings.buckets.max(initial=0), published_codes.max(initial=0))) + 1, dtype=np.int64
         )
         frequent_values[holdings.buckets[order]] = holdings.places[order]
-        labels_by_name["what the buckets hold"] = label_values(frequent_values[published_codes])
+        labels_by_name["the contents of the buckets"] = label_values(frequent_values[published_codes])
     return labels_by_name
 
 

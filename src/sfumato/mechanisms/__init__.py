@@ -1,7 +1,7 @@
-"""The mechanisms, and what is needed to add one: `Mechanism`, its capabilities, `register` and `missing`.
+"""The mechanisms, and everything needed to add one: `Mechanism`, its capabilities, `register` and `missing`.
 
-A distribution adds a mechanism by an entry point in the group `sfumato.mechanisms`, and its verifier by one in the
-group `sfumato.verifiers`, both under the mechanism's name.
+A distribution adds a mechanism by an entry point in the group `sfumato.mechanisms`. It adds the verifier by an entry
+point in the group `sfumato.verifiers`. Both have the mechanism's name.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ REGISTRY: Registry[AnyMechanism] = Registry(
         )
     },
 )
-"""Every mechanism by its name, simple ones first: of equally good ones the first is chosen. Plug-ins come last."""
+"""Every mechanism by its name, simple ones first: among equally good ones the first is chosen. Plug-ins come last."""
 
 
 def find_mechanism(name: str) -> AnyMechanism:
-    """Finds the mechanism of a name."""
+    """Finds a mechanism by its name."""
     mechanism = REGISTRY.get(name)
     if mechanism is None:
         raise InternalError(f"there is no mechanism {name!r}. Please report this.")
@@ -111,14 +111,14 @@ def find_mechanism(name: str) -> AnyMechanism:
 
 
 def register(mechanism: AnyMechanism) -> None:
-    """Adds a mechanism for as long as this program runs; an installed plug-in has an entry point instead."""
+    """Adds a mechanism for as long as this program runs; installed plug-ins use an entry point instead."""
     REGISTRY.register(getattr(mechanism, "name", repr(mechanism)), mechanism)
 
 
 def missing(name: str) -> tuple[str, ...]:
     """Lists the capabilities that a mechanism does not have."""
     if name not in REGISTRY:
-        raise SpecError(f"the mechanism {name!r} is unknown; there are {', '.join(REGISTRY)}.")
+        raise SpecError(f"there is no mechanism {name!r}; choose from {', '.join(REGISTRY)}.")
     return REGISTRY[name].missing_capabilities
 
 
@@ -137,8 +137,8 @@ UNNAMED_OPTIONS: dict[str, Json] = {
     "anatomy": {"dealing": "mixed"},
     "decoys": {"groups": "mixed", "ratio_limit": None, "rare": "keep"},
 }
-"""The value that an option has for a plan file that does not name it: the default when such files were written.
+"""The value of an option for a plan file that does not name it: the default when such files were written.
 
-An option that is added gets a line here, with the value that stands for how things were before; a line is never
-changed, whatever becomes of the default.
+Every new option gets a line here, with the value for the earlier behaviour. A line is never changed, even if the
+default changes.
 """

@@ -1,7 +1,7 @@
-"""Defines the capabilities of mechanisms: small groups of functions, each of which a mechanism has or does not have.
+"""Defines the capabilities of mechanisms: small groups of functions that a mechanism may or may not have.
 
-A mechanism without a capability has None in its place. `sfumato.mechanisms.missing` lists these, and a command that
-needs one says which it is (`MissingCapabilityError`).
+A mechanism without a capability has None in its place. `sfumato.mechanisms.missing` lists the missing ones. A command
+that needs one raises MissingCapabilityError with its name.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ DesignT = TypeVar("DesignT")
 
 
 class Capability:
-    """Something that a mechanism may be able to do."""
+    """A group of functions that a mechanism may have."""
 
     ABILITY: ClassVar[str]
-    """What a mechanism without it cannot do, as the end of "the mechanism cannot ..."."""
+    """The ability that is missing without it, as the end of "the mechanism cannot ..."."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,34 +42,35 @@ class ErrorPrediction(Capability, Generic[PlanT]):
     ABILITY = "predict the errors of its counts"
 
     predict_variances: Callable[[PlanT, Floats, Floats], Floats]
-    """The variance of the count of each value, if it is held by `counts` (last) of `rows` rows."""
+    """The variance of the count of each value, if `counts` (last) of `rows` rows have it."""
     predict_set_variances: Callable[[PlanT, float, Sequence[Indices]], Floats]
     """The variance of the count of each set of values, among a share of the records of every value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseErrorPrediction(Capability, Generic[DesignT]):
-    """Predicts the errors of the default estimator from what is published alone, for analysts."""
+    """Predicts the errors of the default estimator for analysts, from published data alone."""
 
     ABILITY = "predict errors from a release alone"
 
     predict_record_variances: Callable[[DesignT, Holdings | None], tuple[Floats, Floats] | None]
-    """The variance that one record adds to the count of each value: if it holds the value, and if it holds another.
+    """The variance that one record adds to the count of each value, if it has the value, and if it has another.
 
-    The other values are taken to be equally frequent. The second argument is what buckets hold, if there are any. Not
-    finite for a value that cannot be counted; None where the error depends on more."""
+    The other values are taken to be equally frequent. The second argument has the contents of the buckets, if there are
+    any. The variance is not finite for a value that cannot be counted. None where the error depends on more.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ValueColumn:
-    """A column beside the values of a plan: an entry of `explain` that has a number for each value."""
+    """A column beside the values of a plan: an entry of `explain` with a number for each value."""
 
     entry: str
     heading: str
     format_number: Callable[[Any], str]
-    """Writes the number of a value."""
+    """Formats the number of a value."""
     placeholder: str = "-"
-    """Stands for a value that has none."""
+    """Replaces the number of a value that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,11 @@ class PlanExplanation(Capability, Generic[PlanT]):
     explain: Callable[[PlanT], Json]
     """The decisions of the plan, in JSON."""
     summarize: Callable[[PlanT], str]
-    """The same in one line."""
+    """The decisions of the plan in one line."""
     list_remarks: Callable[[PlanT], list[Notice]] = lambda plan: []
     """Warnings and notes about this plan."""
     remark_codes: tuple[str, ...] = ()
-    """Every code that a remark can have; mechanisms that remark the same have the same code."""
+    """Every code that a remark can have; equal remarks of several mechanisms share a code."""
     list_tables: Callable[[PlanT], Sequence[PlanTable]] = lambda plan: ()
     """Further tables to show, such as the errors of other options."""
     value_columns: tuple[ValueColumn, ...] = ()
@@ -105,36 +106,37 @@ class PlanExplanation(Capability, Generic[PlanT]):
 class AttackModel(Capability, Generic[PlanT, DesignT]):
     """Gives the likelihoods by which an attacker updates beliefs.
 
-    Likelihoods are up to a factor for each record. There is one table (records by values) for each column that is
-    protected by itself.
+    The likelihoods of each record are known up to a factor. There is one table (records by values) for each column that
+    is protected on its own.
     """
 
-    ABILITY = "be attacked, so nobody can tell how well its records are guessed"
+    ABILITY = "be attacked, so the attack success against its records is unknown"
 
     compute_likelihoods: Callable[[PlanT, PerturbedRecords], Sequence[Floats]]
     """The likelihood of each perturbed record, given each value; from a plan."""
     compute_published_likelihoods: Callable[[DesignT, Codes, Codes, Indices], Sequence[Floats]]
-    """The same for some records of a release (last argument), from its design.
+    """The likelihoods for some records of a release (last argument), from its design.
 
-    The second argument is what all its records show, the third what they hold: for an attacker who knows how frequent
-    the values of each cell are."""
+    The second argument has the published values of all records, the third their true values. They serve an attacker who
+    knows the frequencies of the values in each sub-table.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """The disclosure risk that an attacker adds who knows a record's group in the table."""
+    """The disclosure risk from an attacker who knows a record's group in the table."""
 
     worst_posterior: float
-    """The largest posterior of a protected value whose prior in its group is within the bound's."""
+    """The largest posterior of a protected value whose prior in its group is at most the bound's prior."""
     breached_share: float
-    """The expected share of records whose published value lifts such a posterior above the bound's."""
+    """The expected share of records whose published value raises such a posterior above the bound's."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRisk(Capability, Generic[PlanT]):
     """Measures the risk from an attacker who knows public columns; a marginal-prior mechanism needs it to publish."""
 
-    ABILITY = "measure what an attacker learns who knows a public column"
+    ABILITY = "measure the risk from an attacker who knows a public column"
 
     measure: Callable[[PlanT, Counts], Risk]
     """The risk from an attacker who knows the counts of the values (columns) in each group of the table (rows)."""
@@ -142,16 +144,17 @@ class GroupRisk(Capability, Generic[PlanT]):
 
 @dataclass(frozen=True, kw_only=True)
 class Comparability(Capability, Generic[SpecT, DesignT]):
-    """Relates the requests of this mechanism to a bound that all mechanisms can be compared at."""
+    """Relates the requests of this mechanism to a bound at which all mechanisms can be compared."""
 
     ABILITY = "be compared with others at one bound"
 
     match_posterior: Callable[[BreachBound, Sequence[Value]], SpecT]
     """The request under which a belief within the bound's prior rises to its posterior and no further.
 
-    It holds against the attackers whom the mechanism's guarantee covers, for the values of a domain."""
+    It holds against the attackers whom the mechanism's guarantee covers, for the values of a domain.
+    """
     read_request: Callable[[DesignT], PrivacySpec | None]
-    """The request that a design was made for, which limits the belief in each value; None where it does not tell."""
+    """The request that a design was made for, with its limits on beliefs; None where the design does not record it."""
 
 
 WeightColumns = Mapping[str, npt.NDArray[np.generic] | Sequence[str]]
@@ -165,24 +168,27 @@ class EstimationWeights(Capability, Generic[DesignT]):
     ABILITY = "give estimation weights"
 
     make_weights: Callable[[DesignT], WeightColumns | None]
-    """The columns of weights.parquet, with values as indices in the domain; None where there would be too many lines.
+    """The columns of weights.parquet, with values as indices in the domain; None if it would have too many lines.
 
-    Either `cell`, `value`, `if_equal` and `otherwise`; or for sets `place` instead of the cell, and for sets of several
-    levels `level`, `per_sibling` and `siblings` too; or `value`, `published` and `weight`, a line for each pair."""
+    One of three forms:
+    - `cell`, `value`, `if_equal` and `otherwise`;
+    - for sets, `place` instead of `cell`, and for sets of several levels also `level`, `per_sibling` and `siblings`;
+    - `value`, `published` and `weight`, a line for each pair.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class BucketTable(Capability, Generic[PlanT]):
-    """Publishes the values of each bucket in a table beside the records."""
+    """Publishes the values of each bucket in a separate table."""
 
-    ABILITY = "publish what buckets hold"
+    ABILITY = "publish the contents of buckets"
 
     list_contents: Callable[[PlanT], CellContents]
-    """The lines of that table."""
+    """Lists the lines of that table."""
 
 
 ColumnCounts = Mapping[str, tuple[Sequence[Value], Sequence[int]]]
-"""The values of each sensitive column, and how many records hold each."""
+"""The values of each sensitive column, and the number of records with each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,14 +198,14 @@ class Coarsening(Capability, Generic[SpecT, OptionsT]):
     ABILITY = "merge rare values"
 
     merge_rare_values: Callable[[ColumnCounts, SpecT, OptionsT], dict[str, MergedValues]]
-    """The values of each column to publish as one; none where the options do not ask for it."""
+    """The values of each column to publish as one; none unless the options request it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeveralColumns(Capability):
-    """Protects several sensitive columns, each by itself."""
+    """Protects several sensitive columns, each on its own."""
 
-    ABILITY = "protect several sensitive columns each by itself"
+    ABILITY = "protect several sensitive columns, each on its own"
 
     max_combinations: int
     """The largest number of combinations that the values of these columns may have."""

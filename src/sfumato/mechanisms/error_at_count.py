@@ -1,4 +1,4 @@
-"""How far off counts of a given size are, for a value chosen evenly and for one chosen as the records have it."""
+"""The relative error of counts of a given size, averaged over values or over records."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from sfumato._core.json_types import Json
 
 @dataclass(frozen=True, slots=True)
 class ErrorAtCount:
-    """The standard error of a count that finds so many records, divided by the count.
+    """The standard error of a count of this size, divided by the count.
 
-    The records found share a value, and lie among as many rows as hold that many of it: a condition that has nothing to
-    do with the value. Only values with so many records can be found so often. None where there is no such value, or
-    nothing is known of the error of one.
+    The counted records share a value, and are all the records with this value among a random subset of rows. Only
+    values with at least this many records can have such a count. None where there is no such value, or where its error
+    is unknown.
     """
 
     count: float
     evenly: float | None
-    """The mean over these values: somebody who picks one out of a list."""
+    """The mean over these values, each with equal weight: for an analyst who picks a value from a list."""
     by_records: float | None
-    """The mean over their records: somebody who asks about the value of a person."""
+    """The mean over the records of these values: for an analyst who asks about the value of a person."""
     values: int
-    """How many values have so many records."""
+    """The number of values with enough records."""
 
     def to_json(self) -> Json:
-        """For machines."""
+        """Writes the errors for programs."""
         return {name: getattr(self, name) for name in ("count", "evenly", "by_records", "values")}
 
 
 def predict_error(value_counts: Floats, variances: Callable[[Floats, Floats], Floats], count: float) -> ErrorAtCount:
-    """The error of a count of this size, if each value is held by so many; `variances` as a mechanism has them."""
+    """The error of a count of this size, given the count of each value; `variances` as a mechanism defines it."""
     total = float(value_counts.sum())
     is_found = (value_counts >= count) & (count >= 1)
     if not is_found.any():

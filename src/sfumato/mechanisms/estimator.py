@@ -1,6 +1,6 @@
-"""The ways to estimate from a release: each has a name and says what it assumes, and whether it is biased.
+"""The estimation methods: each has a name, states its assumptions, and says whether it is biased.
 
-Everything is array-first: a tally has a line for each condition, and one count is a tally of one line.
+All functions take arrays: a tally has a line for each condition, and one count is a tally of one line.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ DesignT = TypeVar("DesignT", contravariant=True)
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Estimates of counts or sums, each between `least` and `most`, and the variance each has if the count is c.
+    """Estimates of counts or sums, each between `least` and `most`, with the variance each has if the true count is c.
 
-    The bounds are certain; they are infinite where nothing is. The variance is `base + slope * c`: linear in the
-    unknown count, which is what lets an interval solve for c instead of plugging an estimate in. Not a number where
-    nothing is known about the error.
+    The bounds are certain; they are infinite where none is known. The variance is `base + slope * c`, linear in the
+    unknown count. So an interval can solve for c instead of plugging in an estimate. It is not a number where nothing
+    is known about the error.
     """
 
     value: Floats
@@ -34,14 +34,14 @@ class Moments:
     most: Floats
     least: Floats
     notes: Sequence[str | None] = ()
-    """What to beware of, beside each; nothing where there is nothing to say."""
+    """A caution beside each estimate; empty where there is none."""
     is_own_note: bool = False
-    """Whether the notes are about these very numbers, and not about what is made from them."""
+    """Whether the notes are about these very numbers, and not about numbers computed from them."""
     chances: Floats | None = None
-    """Where a count is told by hits that are two binomials: the chance of a hit, of a record that is counted (first
-    line) and of another one (second), among `most - least` records. Not a number for those that are not so told."""
+    """The probability of a hit, for a counted record (first line) and for another one (second), among `most - least`
+    records. For counts that are estimated from hits, which are the sum of two binomials; otherwise not a number."""
     unbiased_value: Floats | None = None
-    """The numbers that variances and chances are about, where the values are others, which stand beside them."""
+    """The numbers that variances and chances describe, if these are not the values themselves."""
 
     @classmethod
     def of(  # noqa: PLR0913, PLR0917 - a number with its error and its bounds
@@ -55,7 +55,7 @@ class Moments:
         *,
         is_own_note: bool = False,
     ) -> Moments:
-        """The moments of one estimate."""
+        """Makes the moments of one estimate."""
         variance_base = np.nan if base is None else base
         lines = np.array([value, variance_base, slope, most, least], dtype=np.float64)[:, np.newaxis]
         return cls._from_lines(lines, () if note is None else (note,), is_own_note=is_own_note)
@@ -69,13 +69,13 @@ class Moments:
 
     @classmethod
     def exact(cls, counts: Floats) -> Moments:
-        """Counts without error."""
+        """Makes counts without error."""
         nothing = np.zeros(len(counts))
         return cls(counts, nothing, nothing, counts, counts)
 
     @classmethod
     def concatenate(cls, moments: Sequence[Moments]) -> Moments:
-        """Several one after the other."""
+        """Joins several moments, one after the other."""
         lines = [np.concatenate([np.zeros(0), *(getattr(part, name) for part in moments)]) for name in _ARRAYS]
         notes = [note for part in moments for note in part.all_notes] if any(part.notes for part in moments) else ()
         result = cls._from_lines(lines, notes, is_own_note=any(part.is_own_note for part in moments))
@@ -96,32 +96,32 @@ class Moments:
 
     @property
     def _comparison_key(self) -> tuple[bytes | tuple[str | None, ...], ...]:
-        """All of it as something that can be compared; a number that is none is equal to itself here."""
+        """All fields in a form that can be compared, in which NaN equals itself."""
         arrays = (*(getattr(self, name) for name in _ARRAYS), self.hit_chances, self.centre)
         return (*(array.astype(np.float64).tobytes() for array in arrays), tuple(self.notes))
 
     @property
     def hit_chances(self) -> Floats:
-        """The chances of a hit of each, not a number where hits do not tell it."""
+        """The probabilities of a hit, for each estimate; not a number where hits are not used."""
         return np.full((2, len(self)), np.nan) if self.chances is None else self.chances
 
     @property
     def centre(self) -> Floats:
-        """The numbers that variances and intervals are about."""
+        """The numbers that variances and intervals describe."""
         return self.value if self.unbiased_value is None else self.unbiased_value
 
     @property
     def all_notes(self) -> Sequence[str | None]:
-        """What to beware of, beside each."""
+        """The caution beside each estimate."""
         return self.notes or [None] * len(self)
 
     @property
     def note(self) -> str | None:
-        """What to beware of, beside the first."""
+        """The caution beside the first estimate."""
         return self.notes[0] if self.notes else None
 
     def take(self, numbers: Indices) -> Moments:
-        """Some of them."""
+        """Selects some of the estimates."""
         notes = [self.notes[number] for number in numbers.tolist()] if self.notes else ()
         lines = [getattr(self, name)[numbers] for name in _ARRAYS]
         moments = self._from_lines(lines, notes, is_own_note=self.is_own_note)
@@ -134,7 +134,7 @@ class Moments:
 
     @property
     def is_certain(self) -> Mask:
-        """Which numbers have no error at all."""
+        """Whether each number is without error."""
         return np.asarray((self.base == 0) & (self.slope == 0) & (self.least == self.most))
 
 
@@ -143,73 +143,74 @@ _ARRAYS = ("value", "base", "slope", "most", "least")
 
 @dataclass(frozen=True, slots=True)
 class SumPiece:
-    """Records of which the same is asked: the sum of z * theta[true value], where z comes from their public columns."""
+    """Records with the same request: the sum of z * theta[true value], where z comes from their public columns."""
 
     theta: Floats
-    """One number for each place of the domain."""
+    """One number for each index of the domain."""
     tally: Tally
-    """What the records show, each weighted by its z; of one line."""
+    """The tally of the published values, each weighted by its z; of one line."""
     squared_tally: Tally
-    """The same, weighted by z²; for a count, where every z is 1, the same object as `first`."""
+    """The same tally, weighted by z²; for a count, where every z is 1, the same object as `first`."""
     is_positive: bool = False
-    """Whether no z is negative, so that certain bounds are known; a count needs not say so."""
+    """Whether no z is negative, so that certain bounds are known; a count can leave it out."""
 
     @property
     def has_bounds(self) -> bool:
-        """Whether what the records add lies between what the smallest and the largest theta would add."""
+        """Whether the sum lies between what the smallest and the largest theta would add."""
         return self.is_positive or self.tally is self.squared_tally
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What a record adds to a sum: a number for each symbol or member that it shows, and one in any case."""
+    """The contribution of a record to a sum: a number for each symbol or member it publishes, and a constant."""
 
     entry_weights: Floats
     constant: Floats
 
     def sum_tally(self, tally: Tally) -> float:
-        """The sum over all records of a tally of one line."""
+        """Sums over all records of a tally of one line."""
         return float(self.entry_weights @ tally.counts[0] + self.constant * tally.rows[0])
 
 
 @dataclass(frozen=True)
 class BrowserEstimator:
-    """How a browser counts in the same way: a script that defines `estimator`, and what it is made from.
+    """Counts in a browser with the same method: a script that defines `estimator`, and its numbers.
 
-    `estimator(numbers)` gives a function from a tally (`counts`, `rows`) and wanted places to moments, which have the
-    names that they have here. Scripts stand beside the method whose twins they are, and tests hold the two together.
+    `estimator(numbers)` returns a function from a tally (`counts`, `rows`) and wanted indices to moments, under the
+    names they have here. Each script stands beside the Python method that it repeats, and tests compare the two.
     """
 
     script: Path
     numbers: JsonView
-    """Arrays, and what JSON can hold."""
+    """Arrays, and everything that JSON can write."""
 
 
 @dataclass(frozen=True)
 class Method(Generic[DesignT]):
-    """One way to estimate, as it is named in every answer."""
+    """One estimation method, with the name that every answer gives."""
 
     label: str
     assumption: str
     count: Callable[[DesignT, Tally, Sequence[Indices]], list[Moments]]
-    """From a design, a tally and sets of wanted places: for each set the counts under all conditions of the tally."""
+    """Counts from a design, a tally and sets of wanted indices: for each set, under all conditions of the tally."""
     needs_whole: bool = False
-    """Whether it also looks at the counts of the whole release."""
+    """Whether it also uses the counts of the whole release."""
     note: str | None = None
-    """What to beware of, beside every number."""
+    """A caution beside every number."""
     total: Callable[[DesignT, Sequence[SumPiece]], Moments] | None = None
     """From a design and the pieces of one sum: its estimate, its variance (whatever the sum is) and its certain bounds.
 
-    None where the method only counts."""
+    None where the method only counts.
+    """
     compute_weights: Callable[[DesignT, Floats], Weights] | None = None
-    """What each record adds to the sum of a theta, by what it shows; None where that depends on other records."""
+    """The contribution of each record to the sum of a theta, by published value; None where other records matter."""
     needs_hits_only: Callable[[DesignT], bool] | None = None
-    """Whether a count needs no more than how many records of each cell show a wanted value; never, if not said."""
+    """Whether a count needs only the number of records of each sub-table that publish a wanted value; default no."""
     twin: Callable[[DesignT, Tally, Holdings | None], BrowserEstimator] | None = None
-    """The same count for a browser, from a design, the tally of a whole release and what its buckets hold, if there are
-    any; raises QueryError where a design cannot be so counted. None where there is none."""
+    """The same count for a browser, from a design, the tally of a whole release and the contents of its buckets, if
+    any. Raises QueryError where a design cannot be counted so; None where there is no browser version."""
     is_reproduction: bool = False
-    """Whether it only reproduces a paper: the library finds it by its name, and no list offers it to analysts."""
+    """Whether it only reproduces a paper: the library finds it by its name, but no list offers it to analysts."""
 
 
 AnyMethod = Method[Any]

@@ -50,7 +50,7 @@ class Design(Protocol):
         ...
 
     def to_json(self) -> Json:
-        """Writes the design down; rationals as strings."""
+        """Writes the design as JSON; rationals as strings."""
         ...
 
 
@@ -64,27 +64,27 @@ class NoOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRules(Generic[OptionsT, PlanT]):
-    """Special rules about plans; the defaults say that there are none."""
+    """Special rules about plans; by default there are none."""
 
     is_implied_by: Callable[[OptionsT], bool] = lambda options: False
-    """Whether options that were given ask for this mechanism, so that `auto` takes no other."""
+    """Whether the given options require this mechanism, so that `auto` chooses no other."""
     check_countable: Callable[[PlanT], None] = lambda plan: None
-    """Raises InfeasibleError where nothing could be counted in a release of this plan."""
+    """Raises InfeasibleError if a release of this plan could not be counted in."""
     fingerprint: Callable[[PlanT], object] = lambda plan: None
-    """Exact numbers, in JSON, that decide the rows besides the key, the table and the design: a plan file keeps their
-    digest, to tell whether a plan is the same."""
+    """Exact numbers, in JSON, that decide the rows beside the key, the table and the design. A plan file keeps their
+    digest, to recognise the same plan."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EstimationRules(Generic[DesignT]):
-    """Special rules about estimation; the defaults say that there are none."""
+    """Special rules about estimation; by default there are none."""
 
     choose_estimator: Callable[[DesignT], str | None] = lambda design: None
-    """The name of the default estimator, where it depends on the design; None for the first."""
+    """The name of the default estimator, if it depends on the design; None for the first."""
     propose_estimator: Callable[[DesignT], str | None] = lambda design: None
-    """A sentence that proposes another estimator where errors are large, and says what it costs."""
+    """Proposes another estimator for large errors, in a sentence that names its cost."""
     write_manual_sql: Callable[[DesignT, Naming], str | None] = lambda design, naming: None
-    """A query for any SQL tool, where neither estimation weights nor the record encoding give one."""
+    """Writes a query for any SQL tool, if neither estimation weights nor the record encoding give one."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,11 +99,11 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     options: type[OptionsT]
     """A dataclass whose fields declare their flags; `NoOptions` where there is nothing to choose."""
     plan: Callable[[Histogram, SpecT, OptionsT, Draws], PlanT]
-    """Decides everything, exactly, from the histogram; raises InfeasibleError where nothing meets the request."""
+    """Decides everything, exactly, from the histogram; raises InfeasibleError if nothing meets the request."""
     perturb: Callable[[PlanT, Codes, UInts | None, Draws, int], PerturbedRecords]
     """Perturbs a batch, given its codes, its slots and the number of its first row; row-local and vectorised."""
     make_design: Callable[[PlanT], DesignT]
-    """Takes from the plan what is published."""
+    """Extracts the published part of a plan."""
     read_design: Callable[[JsonView, Sequence[str]], DesignT]
     """Reads a design back from JSON, given the Data Package types of the sensitive columns."""
     make_encoding: Callable[[DesignT], RecordEncoding]
@@ -115,9 +115,9 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
 
     # Facts and rules: the defaults are what most mechanisms need.
     further_requests: tuple[type[PrivacySpec], ...] = ()
-    """Other kinds of request that it accepts, adapted to its own kind."""
+    """Other kinds of request that it accepts and turns into its own kind."""
     uses_slots: bool = False
-    """Whether records of one value are told apart by a random slot, which takes them to their cell."""
+    """Whether a random slot assigns each record to a sub-table, among the records of one value."""
     covers_predicates: bool = False
     """Whether the guarantee holds for every statement about a value, and so for each part of a compound value."""
     plan_rules: PlanRules[OptionsT, PlanT] = field(default_factory=PlanRules)
@@ -148,7 +148,7 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
         return tuple(kind for kind in REQUIREMENT_KINDS if issubclass(kind.RESOLVED_KIND or kind, own))
 
     def adapt_request(self, spec: PrivacySpec) -> SpecT | None:
-        """Turns a request into this mechanism's own kind; None where it does not accept it."""
+        """Turns a request into this mechanism's own kind; None if it does not accept it."""
         return spec.adapt_to(self.request) if isinstance(spec, (self.request, *self.further_requests)) else None
 
     def list_estimators(self, design: DesignT) -> dict[str, Method[DesignT]]:
@@ -157,14 +157,14 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
         return {default: self.estimators[default], **self.estimators}
 
     def require(self, capability: type[CapabilityT]) -> CapabilityT:
-        """The capability of this kind; raises MissingCapabilityError where the mechanism does not have it."""
+        """The capability of this kind; raises MissingCapabilityError if the mechanism does not have it."""
         capability_functions = getattr(self, CAPABILITIES[capability])
         if capability_functions is None:
             raise self.make_missing_error(capability.__name__, capability.ABILITY)
         return cast(CapabilityT, capability_functions)
 
     def make_missing_error(self, capability: str, ability: str) -> MissingCapabilityError:
-        """The error that says that this mechanism does not have a capability."""
+        """The error for a missing capability of this mechanism."""
         return MissingCapabilityError(
             f"the mechanism {self.name!r} has no {capability}, so it cannot {ability}.", self.name, capability
         )

@@ -1,7 +1,7 @@
-"""Finds mechanisms and verifiers by name: ours, those registered by a program, and those of installed plug-ins.
+"""Finds mechanisms and verifiers by name: built-in ones, those registered by a program, and installed plug-ins.
 
-A plug-in is a distribution with an entry point in a group of ours; the name of the entry point is the mechanism's name.
-Plug-ins are loaded when a registry is first asked for something. One that cannot be loaded is left out and named.
+A plug-in is a distribution with an entry point in one of our groups; the entry point has the mechanism's name. Plug-ins
+are loaded at the first use of a registry. A plug-in that cannot be loaded is left out and listed.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class BrokenPlugin:
     """A plug-in that was left out."""
 
     distribution: str
-    """The distribution that brings it."""
+    """The distribution that provides it."""
     name: str
     """The name of its mechanism."""
     sentence: str
-    """Why it was left out, in one sentence."""
+    """The reason, in one sentence."""
 
 
 class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
-    """Entries by the name of a mechanism: ours first, then those of plug-ins by name."""
+    """Entries by the name of a mechanism: built-in ones first, then plug-ins by name."""
 
     def __init__(self, group: str, kind: type[EntryT], own: Mapping[str, EntryT]) -> None:
         self._group, self._kind = group, kind
@@ -70,20 +70,20 @@ class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
 
     @property
     def added_names(self) -> frozenset[str]:
-        """The names of what was registered, and of plug-ins: `auto` never takes these."""
+        """The names of registered mechanisms and plug-ins; `auto` never chooses these."""
         self._load_entries()
         return frozenset(self._added_names)
 
     def find_reason(self, name: str) -> str:
-        """The sentence that says why the plug-in of this name was left out; empty where none was."""
+        """The sentence about why the plug-in of this name was left out; empty if none was."""
         return next((plugin.sentence for plugin in self.broken_plugins if plugin.name == name and name not in self), "")
 
     def register(self, name: str, entry: EntryT) -> None:
-        """Enters something under a new name; refused where the name is taken."""
+        """Adds an entry under a new name; refuses a name that is taken."""
         if not isinstance(entry, self._kind):
-            raise SpecError(f"only a {self._kind.__name__} can be registered, and {name!r} is none.")
+            raise SpecError(f"{name!r} is not a {self._kind.__name__}, and only these can be registered.")
         if name in self._load_entries():
-            raise SpecError(f"the name {name!r} is taken; register under another name.")
+            raise SpecError(f"the name {name!r} is taken; choose another name.")
         self._entries[name] = entry
         self._added_names.add(name)
 
@@ -94,7 +94,7 @@ class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
         return self._entries
 
     def _load_once(self) -> None:
-        if self._is_loading:  # or done by another thread; a plug-in may ask the registry while it is imported
+        if self._is_loading:  # or another thread did it; a plug-in may use the registry while it is imported
             return
         self._is_loading = True
         for point in sorted(entry_points(group=self._group), key=lambda point: point.name):
@@ -102,16 +102,16 @@ class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
         self._is_loaded = True
 
     def _load(self, point: EntryPoint) -> None:
-        """Loads one plug-in; whatever goes wrong with it is told, and touches no other."""
+        """Loads one plug-in; an error is recorded and does not affect the others."""
         try:
             if point.name in self._entries:
                 owner = "sfumato" if point.name in self._own_names else "another plug-in"
                 raise SpecError(f"the name is taken by {owner}")
             entry = point.load()
             if not isinstance(entry, self._kind):
-                raise SpecError(f"{point.value} is no {self._kind.__name__}")
+                raise SpecError(f"{point.value} is not a {self._kind.__name__}")
             if (own_name := getattr(entry, "name", point.name)) != point.name:
-                raise SpecError(f"its entry point has another name than the mechanism, {own_name!r}")
+                raise SpecError(f"its entry point must have the mechanism's name, {own_name!r}")
             self._entries[point.name] = entry
             self._added_names.add(point.name)
         except Exception as error:

@@ -43,7 +43,7 @@ from sfumato._core.random_draws import Draws
 from sfumato._profile import record_sample as sampling
 from sfumato._profile.record_sample import Sample
 from sfumato._report import make_comparison_page, make_plan_page
-from sfumato._request.decoy_count_thresholds import CountThresholds
+from sfumato._request.count_accuracy_request import CountThresholds
 from sfumato._request.guarantee import Guarantee
 from sfumato.mechanisms import REGISTRY
 

@@ -77,7 +77,7 @@ def test_a_number_written_without_a_point_is_read_as_a_float() -> None:
     ],
 )
 def test_values_of_another_type_are_refused_without_being_shown(kind: str, value: JsonValue) -> None:
-    with pytest.raises(ReleaseFormatError, match=f"a domain of type '{kind}' holds a value") as caught:
+    with pytest.raises(ReleaseFormatError, match=f"a domain of type '{kind}' contains a value") as caught:
         values_from_json([value], [kind])
     assert str(value) not in str(caught.value)
 

@@ -122,7 +122,7 @@ def test_longest_value_is_read(desk: Path) -> None:
 
 @pytest.mark.parametrize(("value", "named"), [("HIV", "HIV"), ("", r"\(missing\)")])
 def test_value_that_comes_twice_is_refused(desk: Path, value: str, named: str) -> None:
-    with pytest.raises(SpecError, match=rf"^'caps\.csv' has two lines for '{named}'; write one\.$"):
+    with pytest.raises(SpecError, match=rf"^'caps\.csv' has two lines for '{named}'; write only one\.$"):
         read_value_entries(written(f"value,cap\n{value},1/3\nflu,1\n{value},1/3\n"), ("cap",))
 
 

@@ -116,7 +116,7 @@ def test_question_without_an_answer_says_why() -> None:
 def test_answer_in_words_and_for_machines() -> None:
     found = find_error_target(Histogram.of([*COUNTS], [*COUNTS.values()]), BOUND, "10%", 1000)
     assert found.bound is not None
-    assert f"takes a posterior of {float(found.bound.posterior):.2g} (with the prior 1/10)" in found.sentence
+    assert f"use a posterior of {float(found.bound.posterior):.2g} (with the prior 1/10)" in found.sentence
     assert found.to_json() == {"error": "1/10", "at": 1000, "posterior": str(found.bound.posterior), "reason": None}
 
 

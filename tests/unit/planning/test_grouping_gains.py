@@ -71,7 +71,7 @@ def test_options_for_the_values_do_not_stand_against_groups() -> None:
     assert (chapter.mechanism, chapter.reason) == ("uniform", None)
     named, _ = gained(BreachBound("1/4", "1/2"), "levels", options=options)
     assert named.factor is None
-    assert named.describe("code").endswith("): not told, because levels cannot publish this level alone")
+    assert named.describe("code").endswith("): unknown, because levels cannot publish this level alone")
 
 
 def test_mechanism_that_foretells_no_error_says_so() -> None:

@@ -100,7 +100,7 @@ def test_mechanism_of_a_weaker_guarantee_is_taken_where_only_unequal_frequencies
     name, reason = taken(counts, BOUND, "marginal-prior")
     assert (name, reason) == (
         "small-domain",
-        "small-domain is taken wherever it meets the request, as it does here because frequencies differ.",
+        "small-domain is chosen wherever it meets the request, as it does here because frequencies differ.",
     )
     assert taken([1000] * 7, BOUND, "marginal-prior")[0] == "uniform"
 

@@ -130,7 +130,7 @@ def test_declared_domain_keeps_its_order_and_its_unused_values() -> None:
 def test_column_of_too_many_values_is_carried_along_if_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfumato._profile.table_profile.MOST_VALUES", 3)
     given = {"x": pa.array([1, 2, 3, 4, None], type=pa.int16()), "s": ["a", "b", "a", "b", "a"]}
-    with pytest.raises(SchemaError, match=r"has more than 1,048,576 different values or 256 MiB of .* so it points"):
+    with pytest.raises(SchemaError, match=r"has more than 1,048,576 different values or 256 MiB of "):
         columns(Schema.of("s"), **given)
     assert columns(Schema.of("s", keep=["x"]), **given)["x"] == RawColumn("x", pa.int16(), has_missing=True)
 
@@ -149,7 +149,7 @@ def test_columns_that_are_protected_each_for_itself_have_as_many_combinations_as
     assert found.is_independent
     assert found.sizes == (2, 3)
     assert found.domain == (("a", "c"), ("a", "d"), ("a", "e"), ("b", "c"), ("b", "d"), ("b", "e"))
-    with pytest.raises(SchemaError, match="the sensitive columns have 6 possible combinations, too many to count in"):
+    with pytest.raises(SchemaError, match="the sensitive columns have 6 possible combinations"):
         decide_sensitive_domain(profile, schema, columns, 5)
 
 
@@ -158,9 +158,7 @@ def test_column_is_nearly_unique_if_most_records_are_alone(alone: int, is_refuse
     values = [*range(alone), *[99] * (10 - alone)]
     schema = Schema.of("s")
     if is_refused:
-        with pytest.raises(
-            SchemaError, match=rf"nearly unique \({alone} of the 10 records that have a value are alone with it"
-        ):
+        with pytest.raises(SchemaError, match=rf"nearly unique \({alone} of the 10 records"):
             columns(schema, x=values, s=["a", "b"] * 5)
     else:
         columns(schema, x=values, s=["a", "b"] * 5)
@@ -227,9 +225,7 @@ def test_line_breaks_are_refused_unless_confirmed(name: str, line_break: str) ->
     ids=["decimal", "infinite"],
 )
 def test_numbers_that_are_no_categories_are_refused_only_where_they_are_protected(values: pa.Array) -> None:
-    with pytest.raises(
-        SchemaError, match=r"which are no categories; put it into ranges \(`ranges=\{'s': \[0, 10, 20\]\}`\)"
-    ):
+    with pytest.raises(SchemaError, match=r"\(`ranges=\{'s': \[0, 10, 20\]\}`\)"):
         columns(Schema.of("s"), x=[1, 1, 1, 1], s=values)
     columns(Schema.of("s"), x=values, s=["a", "b", "a", "b"])
 
@@ -284,8 +280,8 @@ def test_notice_of_an_observed_domain_is_spared_by_declaring_it() -> None:
 
 def test_notice_of_values_strictly_above_the_prior() -> None:
     (notice,) = warn_of_frequent_values(HISTOGRAM, BOUND, "s")
-    assert str(notice).startswith("more frequent in 's' than the prior 1/10: 'a', 'c'. Whoever")
-    assert "a factor of 9" in str(notice)
+    assert str(notice).startswith("more frequent in 's' than the prior 1/10: 'a', 'c'.")
+    assert "factor of 9)" in str(notice)
     assert (notice.code, notice.column) == ("frequent-values", "s")
     assert notice.numbers == {
         "values": 2,
@@ -317,14 +313,14 @@ def test_notice_of_unchecked_persons_is_spared_by_naming_them() -> None:
 def test_notice_of_rows_that_were_chosen_says_how_many_are_left_out_and_to_keep_the_plan_file(rows: PersonRows) -> None:
     persons = PersonCheck.of(rows, 1234, ())
     (notice,) = (each for each in said(Schema.of("s", person="p"), persons=persons) if "1,234" in each)
-    assert notice.startswith("1,234 rows are left out")
+    assert notice.startswith("1,234 rows are dropped")
     assert "`plan_file=`" in notice
 
 
 def test_no_notice_of_chosen_rows_where_all_are_published() -> None:
-    assert not any("left out" in each for each in said(Schema.of("s", person="p"), persons=PersonCheck(3)))
+    assert not any("dropped" in each for each in said(Schema.of("s", person="p"), persons=PersonCheck(3)))
 
 
 def test_notice_of_records_left_out() -> None:
-    assert said(Schema.of("s"), dropped=3)[0].startswith("3 records without a 's' were left out;")
-    assert not any("left out" in notice for notice in said(Schema.of("s")))
+    assert said(Schema.of("s"), dropped=3)[0].startswith("3 records without a 's' were dropped.")
+    assert not any("dropped" in notice for notice in said(Schema.of("s")))

@@ -128,5 +128,5 @@ def test_value_that_no_row_has_need_not_fit() -> None:
         1,
         None,
     ]
-    with pytest.raises(SchemaError, match=r"do not read as integer, the type of its domain \(1 different ones in the"):
+    with pytest.raises(SchemaError, match=r"as integer, the type of its domain \(1 different ones in the"):
         cast_column_to_domain(listed.dictionary_decode().fill_null("unused"), make_typed_domain("s", ["1"]), "s")

@@ -75,9 +75,9 @@ def test_value_that_the_hierarchy_does_not_name_is_refused(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"sensitive": "sex"}, "a hierarchy was given for 'code'; only a sensitive column"),
-        ({"sensitive": ["code", "sex"]}, "protected alone"),
-        ({"compound": ["code", "sex"]}, "protected alone"),
+        ({"sensitive": "sex"}, "'code' cannot have a hierarchy: only a single sensitive column"),
+        ({"sensitive": ["code", "sex"]}, "single sensitive column"),
+        ({"compound": ["code", "sex"]}, "single sensitive column"),
         ({"sensitive": "code", "domains": {"code": CODES.domain}}, "both a domain and a hierarchy"),
         ({"sensitive": "code", "ranges": {"code": "0,1"}}, "both a domain and ranges"),
         ({"sensitive": "code", "hierarchies": {"code": Path("nowhere.csv")}}, "cannot be read"),

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._profile import joint_counts
+from sfumato._profile import combined_column_counts as joint_counts
+from sfumato._profile.combined_column_counts import count_and_hash_columns
 from sfumato._profile.equivalence_classes import hash_numbers
-from sfumato._profile.joint_counts import count_and_hash_columns
 
 SIZES = (3, 1, 70, 5, 300, 2, 2)
 SALTS = hash_numbers(np.arange(len(SIZES)), np.uint64(1))

@@ -146,7 +146,7 @@ def test_ties_are_decided_by_the_key(tmp_path: Path) -> None:
 def test_rows_of_nobody_are_refused(tmp_path: Path) -> None:
     found = grouping(tmp_path, [1, None, 2, None])
     for rows in (PersonRows(), PersonRows(3), PersonRows(one_row=OneRow(RowChoice.RANDOM))):
-        with pytest.raises(SchemaError, match="2 rows have no 'p', so nobody can tell whose they are"):
+        with pytest.raises(SchemaError, match="2 rows have no 'p'"):
             found.select_rows(rows, DRAWS)
 
 
@@ -176,7 +176,7 @@ def test_selection_has_the_columns_and_the_fingerprint_of_its_source() -> None:
 
 def test_texts_have_no_first_row(tmp_path: Path) -> None:
     """Letter by letter 01.12.2023 would come before 31.01.2023, and 10 before 9."""
-    with pytest.raises(SchemaError, match="'place' is of type string, so no row is the first or the last by it"):
+    with pytest.raises(SchemaError, match="'place' is of type string"):
         chosen(
             grouping(tmp_path, [1, 1], ["31.01.2023", "01.12.2023"]),
             PersonRows(one_row=OneRow(RowChoice.FIRST, "place")),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from releases import WAYS, published_by
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.release_error_prediction import predict_errors
 
 ROWS, VALUES, PARTS = 6000, 6, 20

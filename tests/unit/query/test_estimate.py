@@ -204,7 +204,7 @@ def test_exact_estimate_has_no_error(count: int) -> None:
 def test_estimate_without_a_variance_has_no_error_and_refuses_an_interval() -> None:
     estimate = Estimate.of(Moments.of(4.0, None, 0.0, 10), "iterative Bayes", "assumption", "biased")
     assert (estimate.value, estimate.standard_error, estimate.note) == (4.0, None, "biased")
-    with pytest.raises(QueryError, match="the method 'iterative Bayes' tells no error here, so there is no interval"):
+    with pytest.raises(QueryError, match="the method 'iterative Bayes' gives no error here, so there is no interval"):
         estimate.interval()
 
 

@@ -221,7 +221,7 @@ def test_no_rows_count_zero(hospital_release: Published, value: Any) -> None:
 def test_answer_from_no_rows_says_so(hospital_release: Published) -> None:
     sql = "SELECT COUNT(*) FROM release WHERE age > {} AND disease = 'flu'"
     assert hospital_release.release.sql(sql.format(200)).note == (
-        "no record satisfies the condition on the public columns; check how their values are spelt."
+        "no record satisfies the condition on the public columns; check the spelling of their values."
     )
     assert hospital_release.release.sql(sql.format(20)).note is None
 
@@ -354,5 +354,5 @@ def test_published_value_outside_the_domain_is_refused(tmp_path: Path) -> None:
     table = pq.read_table(release.folder / DATA_FILE)
     strange = table.set_column(table.schema.names.index("disease"), "disease", pa.array(["plague"] * len(table)))
     pq.write_table(strange, release.folder / DATA_FILE)
-    with pytest.raises(ReleaseFormatError, match=r"^the release holds a value outside its domain"):
+    with pytest.raises(ReleaseFormatError, match=r"^the release contains a value outside its domain"):
         release.crosstab("disease")

@@ -29,7 +29,7 @@ from selection import examples
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
 from sfumato._query.answer import Answer
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.release import Release
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.schema import Schema
@@ -355,7 +355,7 @@ def test_value_of_several_columns_is_a_tuple(double: Decoys) -> None:
     assert found == double.release.count(where="sex = 'F' AND disease = 'flu' AND drug = 'tea'")
     (many,) = double.release.count_many([CountQuery({"sex": "F"}, [("flu", "tea")])])
     assert many.value == close(found.value)
-    with pytest.raises(QueryError, match="has a part for each of its columns"):
+    with pytest.raises(QueryError, match="needs a part for each of its columns"):
         double.release.count("flu")
 
 

@@ -22,7 +22,7 @@ from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
-from sfumato._query.counting.count_queries import CountQuery, Range
+from sfumato._query.counting.count_request import CountQuery, Range
 from sfumato._query.counting.simple_sql import parse_simple_count
 from sfumato._query.estimate import Estimate
 from sfumato._query.release import Release
@@ -254,11 +254,11 @@ def test_missing_value_lies_in_its_group(release: Release) -> None:
         ("SELECT COUNT(*) FROM release WHERE disease.town = 'x'", "it has 'code', 'Chapter', 'big part'."),
         ("SELECT COUNT(*) FROM release WHERE sex.chapter = 'x'", "there is no table 'sex'"),
         ("SELECT COUNT(*) FROM release WHERE disease.chapter = 'lngs'", "those of 'disease.Chapter' are 'lungs',"),
-        ("SELECT disease.chapter FROM release", "the 'disease.Chapter' of single rows is protected"),
+        ("SELECT disease.chapter FROM release", "'disease.Chapter' is protected, so single rows can be neither"),
         ("SELECT COUNT(*) FROM release WHERE chapter = 'lungs'", "has no column 'chapter'"),
         (
             "SELECT COUNT(*) FROM release WHERE age IN (SELECT age FROM release WHERE disease.chapter = 'lungs')",
-            "the 'disease' of single rows is protected",
+            "'disease' is protected, so single rows can be neither",
         ),
     ],
 )

@@ -208,14 +208,14 @@ def _compressed(archive: zipfile.ZipFile) -> None:
 )
 def test_packed_release_with_a_foreign_entry_is_refused(made: Path, tmp_path: Path, change: Change) -> None:
     path = packed_with(made, tmp_path / "release.zip", change)
-    with pytest.raises(ReleaseFormatError, match=r"^'release\.zip' holds what no release holds"):
+    with pytest.raises(ReleaseFormatError, match=r"^'release\.zip' has content that no release has"):
         Release.open(path)
     assert not list(tmp_path.parent.glob("escaped*"))
 
 
 def test_packed_release_with_a_compressed_entry_is_refused(made: Path, tmp_path: Path) -> None:
     path = packed_with(made, tmp_path / "release.zip", _compressed, leave_out=DATA_FILE)
-    with pytest.raises(ReleaseFormatError, match=r"^'release\.zip' holds what no release holds"):
+    with pytest.raises(ReleaseFormatError, match=r"^'release\.zip' has content that no release has"):
         Release.open(path)
 
 

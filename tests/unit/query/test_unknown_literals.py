@@ -8,7 +8,7 @@ import pytest
 
 from releases import people, published, published_by
 from sfumato._query.answer import Answer
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.estimate import NO_RECORDS
 from sfumato._query.release import Release
 from sfumato._request.hierarchy import Hierarchy
@@ -39,7 +39,7 @@ NOTES = {
     "disease IN ('flu', 'hiv') AND sex = 'f'": f"{HIV} {FEMALE}",
     "ward IN ('a', 'b', 'c', 'd', 'e')": (
         "no record has 'a' in 'ward'; did you mean 'A'? no record has 'b' in 'ward'; did you mean 'B'? "
-        "no record has 'c' in 'ward'; did you mean 'C'? 2 more values are not there."
+        "no record has 'c' in 'ward'; did you mean 'C'? 2 more values do not exist."
     ),
     "code = 1 AND disease = 'flu'": NO_RECORDS,
     "code > 100": NO_RECORDS,

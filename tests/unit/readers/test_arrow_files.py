@@ -18,7 +18,7 @@ TABLE = pa.table({"x": list(range(1000)), "y": ["a", "b"] * 500})
 def test_file_that_was_not_copied_whole_is_refused(kept: int, desk: Path) -> None:
     feather.write_feather(TABLE, desk / "t.feather")
     (desk / "t.feather").write_bytes((desk / "t.feather").read_bytes()[:kept])
-    with pytest.raises(SourceError, match=r"'t.feather' is not a whole Arrow file"):
+    with pytest.raises(SourceError, match=r"'t.feather' is not a complete Arrow file"):
         open_source(desk / "t.feather", desk / "spool")
 
 
@@ -27,13 +27,13 @@ def test_damage_behind_the_head_is_found_while_reading(desk: Path) -> None:
     content = bytearray((desk / "t.feather").read_bytes())
     content[400:900] = bytes(500)
     (desk / "t.feather").write_bytes(content)
-    with pytest.raises(SourceError, match=r"'t.feather' is not a whole Arrow file"):
+    with pytest.raises(SourceError, match=r"'t.feather' is not a complete Arrow file"):
         list(open_source(desk / "t.feather", desk / "spool").read_batches(["x", "y"], 100))
 
 
 def test_first_version_of_feather_is_named(desk: Path) -> None:
     (desk / "t.feather").write_bytes(b"FEA1" + bytes(100))
-    with pytest.raises(SourceError, match=r"Feather's first version"):
+    with pytest.raises(SourceError, match=r"version 1 of Feather"):
         open_source(desk / "t.feather", desk / "spool")
 
 

@@ -368,7 +368,7 @@ def test_file_whose_name_looks_like_a_pattern_is_read_itself(desk: Path) -> None
 def test_files_with_different_columns_are_refused(other: pa.Table, desk: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), desk / "a.parquet")
     pq.write_table(other, desk / "b.parquet")
-    with pytest.raises(SourceError, match=r"'b.parquet' has other columns or types than 'a.parquet'; they must agree"):
+    with pytest.raises(SourceError, match=r"'b.parquet' has other columns or types than 'a.parquet'"):
         open_source("*.parquet", desk / "spool")
 
 
@@ -383,7 +383,7 @@ def test_files_of_several_types_are_refused(desk: Path) -> None:
 def test_columns_in_folder_names_are_refused(folder: str, desk: Path) -> None:
     (desk / "table" / folder).mkdir(parents=True)
     pq.write_table(pa.table({"x": [1]}), desk / "table" / folder / "part.parquet")
-    with pytest.raises(SourceError, match=r"keeps a column in folder names \(name=value\)"):
+    with pytest.raises(SourceError, match=r"a column in folder names \(name=value\)"):
         open_source("table", desk / "spool")
 
 
@@ -393,7 +393,7 @@ def test_name_of_no_table_is_refused(name: str, desk: Path) -> None:
     (desk / "only-notes").mkdir()
     (desk / "only-notes" / "notes.txt").write_text("x\n1\n")
     (desk / "only-notes" / "_people.csv").write_text("x\n1\n")
-    with pytest.raises(SourceError, match=r"names no table: there is no such file, glob or directory of CSV"):
+    with pytest.raises(SourceError, match=r"there is no file, glob or directory of CSV"):
         open_source(name, desk / "spool")
 
 

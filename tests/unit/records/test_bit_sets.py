@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._records import bit_sets
+from sfumato._records import bit_masks as bit_sets
 
 
 @st.composite

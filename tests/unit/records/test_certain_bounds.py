@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from selection import examples
 from sfumato._core.array_types import Codes, Counts, Places
 from sfumato._records import certain_count_bounds as certain_bounds
-from sfumato._records.bit_sets import BitWords, pack_bits
+from sfumato._records.bit_masks import BitWords, pack_bits
 from sfumato._records.bucket_kinds import InMemoryTally, find_kinds
 from sfumato._records.tally import Holdings, Tally
 

@@ -104,7 +104,7 @@ def bits(*places: int) -> bytes:
 )
 def test_what_no_record_of_its_level_can_hold_is_refused(level: object, held: bytes | None) -> None:
     kind = pa.binary(1 if held is not None and len(held) == 1 else 2)
-    with pytest.raises(ReleaseFormatError, match=r"^the release holds sets that are not of its domain"):
+    with pytest.raises(ReleaseFormatError, match=r"^the release contains sets that do not fit its domain"):
         SHOWN.decode_records(pa.array([level]), pa.array([held], kind))
 
 

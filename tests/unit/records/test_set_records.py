@@ -193,7 +193,7 @@ def test_a_member_twice_is_one_member() -> None:
     ],
 )
 def test_sets_that_are_not_of_the_domain_are_refused(column: pa.Array, as_list: bool) -> None:
-    with pytest.raises(ReleaseFormatError, match="sets that are not of its domain"):
+    with pytest.raises(ReleaseFormatError, match="sets that do not fit its domain"):
         SetEncoding(2, as_list).decode_column(column, _domain(2))
 
 

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from command_line import fail, run, run_apart
 from releases import WAYS, edit_manifest, people, published_by, read_json
 from selection import examples
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.release import Release
 from sfumato._records import DATA_FILE
 from sfumato._records.bucket_records import BUCKET_CONTENTS, BUCKET_RECORDS
@@ -100,7 +100,9 @@ def test_links_inside_and_to_the_whole_are_followed(folder: Path) -> None:
 def test_pipe_is_refused_and_not_waited_for(folder: Path, name: str) -> None:
     (folder / name).unlink()
     os.mkfifo(folder / name)
-    with pytest.raises(ReleaseFormatError, match=rf"^{name} of the release is no file; get the release again"):
+    with pytest.raises(
+        ReleaseFormatError, match=rf"^{name} of the release is not a regular file; get the release again"
+    ):
         Release.open(folder)
 
 
@@ -112,12 +114,12 @@ def test_pipe_is_refused_and_not_waited_for(folder: Path, name: str) -> None:
 def test_path_that_is_no_file_of_a_release_is_refused(folder: Path, path: Any, number: int) -> None:
     shutil.copy(folder / DATA_FILE, folder.parent / DATA_FILE)
     edit_manifest(folder, lambda written: written["resources"][number].update(path=path))
-    refused(folder, rf"^{MANIFEST} speaks of .*, which is not a file of a release; get the release again")
+    refused(folder, rf"^{MANIFEST} names .*, which is not a file of a release; get the release again")
 
 
 def test_file_that_is_listed_beside_those_of_the_release_is_refused(folder: Path) -> None:
     edit_manifest(folder, lambda written: written["resources"].append({"name": "more", "path": "../more.csv"}))
-    refused(folder, rf"^{MANIFEST} speaks of '../more.csv', which is not a file of a release")
+    refused(folder, rf"^{MANIFEST} names '../more.csv', which is not a file of a release")
 
 
 # ------------------------------------------------------------------------------------------------------------- archives
@@ -157,7 +159,7 @@ def test_archive_with_other_entries_is_refused(
     made: dict[str, Path], desk: Path, change: Callable[[zipfile.ZipFile], Any]
 ) -> None:
     archived(made["uniform"], desk / "release.zip", change)
-    assert "holds what no release holds" in fail(desk, "query", "release.zip", QUESTION)
+    assert "has content that no release has" in fail(desk, "query", "release.zip", QUESTION)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_archive_with_a_link_or_a_bomb_is_refused(
 ) -> None:
     path = archived(made["uniform"], desk / "release.zip", change, leave_out=README)
     assert path.stat().st_size < 100_000
-    assert "holds what no release holds" in fail(desk, "query", "release.zip", QUESTION)
+    assert "has content that no release has" in fail(desk, "query", "release.zip", QUESTION)
 
 
 @pytest.mark.parametrize("claimed", [1 << 30, (1 << 32) - 2])
@@ -187,7 +189,7 @@ def test_archive_whose_entry_claims_to_be_larger_is_refused(
     directory = content.find(b"PK\x01\x02")
     content[directory + place : directory + place + 4] = struct.pack("<I", claimed)
     (desk / "release.zip").write_bytes(content)
-    assert "holds what no release holds" in fail(desk, "info", "release.zip")
+    assert "has content that no release has" in fail(desk, "info", "release.zip")
 
 
 def test_archive_whose_entries_overlap_is_refused(made: dict[str, Path], desk: Path) -> None:
@@ -284,8 +286,8 @@ def test_number_is_written_as_footers_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("claimed", "words"),
     [
-        (10**12, r"^data\.parquet claims to have 1,000,000,000,000 records, which no release has"),
-        (2**62, "which no release has"),
+        (10**12, r"^data\.parquet claims to have 1,000,000,000,000 records, more than any release can have"),
+        (2**62, "more than any release can have"),
         (-5, r"claims to have -5 records|cannot be read"),
         (10**10, r"^data\.parquet claims to have 10,000,000,000 records in [\d,]+ bytes, which is absurd"),
     ],
@@ -299,7 +301,7 @@ def test_table_that_claims_too_many_records_is_refused(folder: Path, claimed: in
 def test_table_that_has_other_records_than_it_says_is_refused(folder: Path) -> None:
     claiming(folder / DATA_FILE, ROWS, ROWS + 1, times=1)
     edit_manifest(folder)
-    refused(folder, r"^data\.parquet does not have as many records as it says")
+    refused(folder, r"^data\.parquet does not have the number of records that it claims")
 
 
 @pytest.mark.slow
@@ -317,7 +319,7 @@ def test_table_of_too_many_columns_is_refused(folder: Path) -> None:
     wide = {f"c{each}": table.column("sex") for each in range(sizes.MOST_COLUMNS)}
     rewrite(folder / DATA_FILE, pa.table({**dict(zip(table.column_names, table.columns, strict=True)), **wide}))
     edit_manifest(folder)
-    refused(folder, r"^data\.parquet has 10,003 columns, and no release has that many")
+    refused(folder, r"^data\.parquet has 10,003 columns, more than any release can have")
 
 
 def test_text_that_swells_is_refused(folder: Path) -> None:
@@ -326,14 +328,14 @@ def test_text_that_swells_is_refused(folder: Path) -> None:
     text = pa.DictionaryArray.from_arrays(np.zeros(ROWS, dtype=np.int8), pa.array(["x" * 10_000_000]))
     rewrite(folder / DATA_FILE, table.set_column(table.column_names.index("sex"), "sex", text))
     edit_manifest(folder)
-    refused(folder, r"^data\.parquet would swell from [\d,]+ to [\d,]+ bytes, which is absurd")
+    refused(folder, r"^data\.parquet would unpack from [\d,]+ to [\d,]+ bytes, which is absurd")
 
 
 def test_part_that_claims_to_swell_is_refused(folder: Path) -> None:
     whole = pq.read_metadata(folder / DATA_FILE).row_group(0)
     claiming(folder / DATA_FILE, whole.total_byte_size, 1 << 50)
     edit_manifest(folder)
-    refused(folder, r"^data\.parquet would swell from")
+    refused(folder, r"^data\.parquet would unpack from")
 
 
 def test_weights_of_more_values_than_the_design_has_are_refused(folder: Path) -> None:
@@ -367,7 +369,7 @@ def test_sets_of_another_length_are_refused(made: dict[str, Path], desk: Path, k
     wide = pa.array([bytes(2000)] * ROWS, pa.binary(2000) if kind == "long bits" else pa.binary())
     rewrite(folder / DATA_FILE, table.set_column(table.column_names.index("disease"), "disease", wide))
     edit_manifest(folder)
-    refused(folder, r"^the release holds sets that are not of its domain")
+    refused(folder, r"^the release contains sets that do not fit its domain")
 
 
 @pytest.mark.slow
@@ -382,7 +384,7 @@ def test_value_outside_the_domain_is_refused(folder: Path) -> None:
         lambda: release.weights("flu"),
         lambda: release.count_many([CountQuery({}, ["flu"])]),
     ):
-        with pytest.raises(ReleaseFormatError, match="holds a value outside its domain"):
+        with pytest.raises(ReleaseFormatError, match="contains a value outside its domain"):
             ask()
 
 

@@ -175,7 +175,7 @@ def test_any_edit_is_noticed(release: Path, written: dict[str, Any], data: st.Da
     if json.dumps(edited, sort_keys=True) == json.dumps(written, sort_keys=True):
         assert load_json(release) == written
     else:
-        with pytest.raises(ReleaseFormatError, match=r"was changed after publishing|is not that of a release"):
+        with pytest.raises(ReleaseFormatError, match=r"was changed after publishing|does not belong to a release"):
             load_json(release)
 
 
@@ -234,17 +234,23 @@ def test_number_where_none_belongs_is_refused(
         (lambda ours: ours.update(mechanism="magic"), r"^the release was made by the mechanism 'magic', unknown"),
         (lambda ours: ours["design"].update(retention="1"), r"^the design's retention or domain is out of range\.$"),
         (lambda ours: ours["design"].update(domain=["flu"]), r"^the design's retention or domain is out of range\.$"),
-        (lambda ours: ours["design"].update(domain=["flu", 3]), r"^a domain of type 'string' holds a value of another"),
-        (lambda ours: ours["design"].update(retention=0.5), r"does not describe a release as it should \(SpecError\)"),
-        (lambda ours: ours["design"].update(prior="1e99999999"), r"does not describe a release as it should"),
-        (lambda ours: ours["design"].update(prior="2/3"), r"does not describe a release as it should"),
-        (lambda ours: ours.update(sensitive=["town"]), r"^the release lacks a column that its design speaks of\.$"),
-        (lambda ours: ours.update(sensitive=[]), r"^the sensitive columns .* and their types do not fit together\.$"),
-        (lambda ours: ours.update(types=["string"] * 2), r"^the sensitive columns .* types do not fit together\.$"),
-        (lambda ours: ours.update(cell_column="age"), r"^the release lacks a column that its design speaks of\.$"),
-        (lambda ours: ours.pop("bins"), r"does not describe a release as it should \(KeyError\)"),
-        (lambda ours: ours.update(missing="NA"), r"^what stands for a missing value in the original is not a list"),
-        (lambda ours: ours.update(missing=[None]), r"^what stands for a missing value in the original is not a list"),
+        (lambda ours: ours["design"].update(domain=["flu", 3]), r"^a domain of type 'string' contains a value of anot"),
+        (lambda ours: ours["design"].update(retention=0.5), r"is not a valid description of a release \(SpecError\)"),
+        (lambda ours: ours["design"].update(prior="1e99999999"), r"is not a valid description of a release"),
+        (lambda ours: ours["design"].update(prior="2/3"), r"is not a valid description of a release"),
+        (lambda ours: ours.update(sensitive=["town"]), r"^the release lacks a column that its design requires\.$"),
+        (lambda ours: ours.update(sensitive=[]), r"^the sensitive columns .* and their types do not match\.$"),
+        (lambda ours: ours.update(types=["string"] * 2), r"^the sensitive columns .* types do not match\.$"),
+        (lambda ours: ours.update(cell_column="age"), r"^the release lacks a column that its design requires\.$"),
+        (lambda ours: ours.pop("bins"), r"is not a valid description of a release \(KeyError\)"),
+        (
+            lambda ours: ours.update(missing="NA"),
+            r"^the markers of missing values in the original table are not a list",
+        ),
+        (
+            lambda ours: ours.update(missing=[None]),
+            r"^the markers of missing values in the original table are not a list",
+        ),
     ],
     ids=[
         *(
@@ -332,8 +338,8 @@ def test_what_any_data_package_may_say_is_known(release: Path, written: dict[str
         ([], r"does not describe a release"),
         ({"disease": []}, r"does not describe a release"),
         ({"disease": {"levels": ["code", "chapter"]}}, r"does not describe a release"),
-        ({"disease": {"levels": "cc", "paths": GROUPS}}, r"not of its sensitive column"),
-        ({"disease": {"levels": ["code", "chapter"], "paths": {}}}, r"not of its sensitive column"),
+        ({"disease": {"levels": "cc", "paths": GROUPS}}, r"not belong to its sensitive column"),
+        ({"disease": {"levels": ["code", "chapter"], "paths": {}}}, r"not belong to its sensitive column"),
         ({"disease": {"levels": ["code", 3], "paths": GROUPS}}, r"does not describe a release"),
         ({"disease": {"levels": ["code", "Code"], "paths": GROUPS}}, r"does not describe a release"),
         ({"disease": {"levels": ["code"], "paths": [[path[0]] for path in GROUPS]}}, r"does not describe a release"),
@@ -343,7 +349,7 @@ def test_what_any_data_package_may_say_is_known(release: Path, written: dict[str
         ({"disease": {"levels": ["code", "chapter"], "paths": [*GROUPS[:3], [7, "lungs"]]}}, r"another type"),
         ({"disease": {"levels": ["code", "chapter"], "paths": GROUPS[:3]}}, r"other values than its domain"),
         ({"disease": {"levels": ["code", "chapter"], "paths": GROUPS[::-1]}}, r"other values than its domain"),
-        ({"age": {"levels": ["code", "chapter"], "paths": GROUPS}}, r"not of its sensitive column"),
+        ({"age": {"levels": ["code", "chapter"], "paths": GROUPS}}, r"not belong to its sensitive column"),
     ],
 )
 def test_hierarchy_that_is_not_of_the_domain_is_refused(
@@ -397,12 +403,14 @@ def test_two_columns_of_one_name_are_refused(release: Path, written: dict[str, A
 )
 def test_what_is_no_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / MANIFEST).write_bytes(content)
-    with pytest.raises(ReleaseFormatError, match=r"^datapackage\.json is not that of a release; get the release again"):
+    with pytest.raises(
+        ReleaseFormatError, match=r"^datapackage\.json does not belong to a release; get the release again"
+    ):
         load_json(tmp_path)
 
 
 def test_directory_without_a_manifest_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReleaseFormatError, match=r"is not a release that can be read: it has no readable datapackage"):
+    with pytest.raises(ReleaseFormatError, match=r"is not a readable release: it has no readable datapackage"):
         load_json(tmp_path)
 
 

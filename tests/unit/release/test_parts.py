@@ -188,7 +188,7 @@ def test_connection_reads_the_files_of_the_release_and_no_others(made: Path) -> 
 
 def test_zip_of_several_files_is_refused(tmp_path: Path, small_files: None) -> None:
     with pytest.raises(
-        TargetError, match=r"^200 records are published in 5 files, which are not packed into one \.zip"
+        TargetError, match=r"^200 records are published in 5 files, which cannot be packed into one \.zip"
     ):
         published(table(), tmp_path / "release.zip")
     assert os.listdir(tmp_path) == []

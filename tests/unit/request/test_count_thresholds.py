@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato import DecoyGroups, Histogram, InfeasibleError, SpecError
-from sfumato._request.decoy_count_thresholds import CountThresholds
+from sfumato._request.count_accuracy_request import CountThresholds
 from sfumato._request.requirement_kinds import make_requirement
 
 
@@ -55,7 +55,7 @@ def test_large_counts_stay_accurate_or_it_is_said_from_which_on_they_are() -> No
     counted = Histogram.of("abc", [5, 5, 5])
     both = CountThresholds("3/10", 10, "1/5", 1000, "1/20")
     assert both.resolve(counted) == DecoyGroups(5)
-    with pytest.raises(InfeasibleError, match=r"groups of 5, and with these only counts of \d+ and more") as caught:
+    with pytest.raises(InfeasibleError, match=r"groups of 5. With these, only counts of \d+ or more") as caught:
         CountThresholds("3/10", 10, "1/5", 11, "1/20").resolve(counted)
     from_count = int(str(caught.value).split("only counts of ")[1].split()[0])
     assert off(from_count, 5, Fraction(3, 10)) <= Fraction(1, 20) < off(from_count - 1, 5, Fraction(3, 10))
@@ -65,14 +65,14 @@ def test_large_counts_stay_accurate_or_it_is_said_from_which_on_they_are() -> No
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"off_by": "3/10"}, "need `small_count=` and `small_chance=` too"),
+        ({"off_by": "3/10"}, "also needs `small_count=` and `small_chance=`"),
         ({"off_by": "0", "small_count": 5, "small_chance": "1/5"}, "must be above 0"),
         ({"off_by": "1/3", "small_count": 0, "small_chance": "1/5"}, "must be from 1 to 20"),
         ({"off_by": "1/3", "small_count": 5, "small_chance": "1"}, "must be between 0 and 1"),
         ({"off_by": "1/3", "small_count": 5, "small_chance": "1/5", "large_count": 9}, "need both"),
         (
             {"off_by": "1/3", "small_count": 5, "small_chance": "1/5", "large_count": 5, "large_chance": "1/9"},
-            "must be above the small one",
+            "must be above the small count",
         ),
         ({"off_by": "1/3", "group_size": 3}, "two kinds of request"),
     ],

@@ -64,8 +64,8 @@ def test_named_mechanism_is_refused_where_it_gives_less_than_is_asked_for(mechan
         assert chosen(mechanism, guarantee=guarantee.value) == given
         return
     sentence = (
-        rf"^the mechanism '{mechanism}' gives {given.value} only, and {guarantee.value} was asked for; choose another "
-        r"mechanism, or leave `guarantee=` out\.$"
+        rf"^the mechanism '{mechanism}' gives only {given.value}, and {guarantee.value} was requested; choose another "
+        r"mechanism, or remove `guarantee=`\.$"
     )
     with pytest.raises(SpecError, match=sentence):
         chosen(mechanism, guarantee=guarantee.value)
@@ -76,7 +76,7 @@ def test_fine_grain_is_refused_to_whoever_insists_on_any_prior() -> None:
     bounds = BreachBoundPerValue.from_tolerance(HISTOGRAM, "3/2")
     for spec in (Tolerance("3/2"), bounds):
         assert chosen("fine-grain", spec) == chosen("harmonic", spec) == chosen("auto", spec) == "single-values"
-        with pytest.raises(SpecError, match="gives single-values only, and any-prior was asked for"):
+        with pytest.raises(SpecError, match="gives only single-values, and any-prior was requested"):
             chosen("fine-grain", spec, guarantee="any-prior")
         assert chosen("auto", spec, guarantee="any-prior") == "any-prior"
 

@@ -61,9 +61,9 @@ def test_what_says_nothing_does_not_matter_in_a_file(text: str, tmp_path: Path) 
     [
         ("code\nJ10\n", "at least two levels"),
         ("code,Code\nJ10,lungs\n", "at least two levels"),
-        ("code,chapter\nJ10\n", r"^line 2 of the hierarchy .*: 'J10' must have a group at every level"),
+        ("code,chapter\nJ10\n", r"^line 2 of the hierarchy .* Give 'J10' a group at every level"),
         ("code,chapter\n\nJ10,\n", r"^line 3 of .* has an empty group for 'J10'"),
-        ("code,chapter\nJ10,lungs\nJ10,mind\n", r"^line 3 of .* names 'J10' again, in other groups than line 2"),
+        ("code,chapter\nJ10,lungs\nJ10,mind\n", r"^line 3 of .* names 'J10' again, with other groups than line 2"),
         ("code,chapter\n,lungs\n,mind\n", r"^line 3 of .* names '\(missing\)' again"),
         ("code,chapter\nJ10,lungs\nJ45,Lungs\n", r"^line 3 of .* the group 'Lungs' beside 'lungs'"),
         ("code,chapter\nJ10,the lungs\nJ45,the  lungs\n", "the group 'the  lungs' beside 'the lungs'"),

@@ -61,7 +61,7 @@ def test_histogram_tells_values_of_different_types_apart() -> None:
 
 
 def test_histogram_refuses_counts_that_do_not_fit_the_values() -> None:
-    with pytest.raises(SchemaError, match=r"^2 values and 1 counts do not fit together\.$"):
+    with pytest.raises(SchemaError, match=r"^there are 2 values but 1 counts; give one count for each value\.$"):
         Histogram(("a", "b"), (1,))
 
 

@@ -20,7 +20,7 @@ from selection import examples
 from sfumato._core.exact_numbers import Exact, parse_exact, round_share_down
 from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
-from sfumato._request.decoy_count_thresholds import CountThresholds
+from sfumato._request.count_accuracy_request import CountThresholds
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
 from sfumato.errors import InfeasibleError, SfumatoError, SpecError
@@ -167,21 +167,21 @@ def test_breach_bound_keeps_exact_rationals_whatever_they_were_written_as() -> N
 
 @pytest.mark.parametrize("prior", [0, "-1/10"])
 def test_breach_bound_refuses_a_prior_of_nothing(prior: Exact) -> None:
-    sentence = rf"^the prior is {prior}, and must be above 0: it is the belief to protect, such as 1/10\.$"
+    sentence = rf"^the prior is {prior} and must be above 0. It is the largest belief to protect, such as 1/10\.$"
     with pytest.raises(SpecError, match=sentence):
         BreachBound(prior, "1/2")
 
 
 @pytest.mark.parametrize("posterior", [1, "3/2"])
 def test_breach_bound_refuses_a_posterior_of_certainty(posterior: Exact) -> None:
-    sentence = rf"^the posterior is {posterior}, and must be below 1: .* so nothing would be protected\.$"
+    sentence = rf"^the posterior is {posterior} and must be below 1\. .* so nothing would be protected\.$"
     with pytest.raises(SpecError, match=sentence):
         BreachBound("1/2", posterior)
 
 
 @pytest.mark.parametrize(("prior", "posterior"), [("1/2", "1/3"), ("1/3", "1/3")])
 def test_breach_bound_refuses_a_belief_that_may_not_rise(prior: str, posterior: str) -> None:
-    sentence = rf"^the prior {prior} must be below the posterior {posterior}: .* may not rise at all\.$"
+    sentence = rf"^the prior {prior} must be below the posterior {posterior}\. .* may not rise at all\.$"
     with pytest.raises(SpecError, match=sentence):
         BreachBound(prior, posterior)
 
@@ -228,12 +228,12 @@ BOUND = BreachBound("1/10", "1/2")
 TIGHT, WIDE = BreachBound("1/5", "1/4"), BreachBound("1/100", "1/2")
 PER_VALUE = BreachBoundPerValue({"HIV": WIDE, "flu": TIGHT, None: BOUND})
 BUCKETS = (
-    "caps and diversity of combinations say nothing about the columns they are made of; make buckets for one column, "
-    "or choose `mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
+    "caps and diversity of combinations do not protect the single columns. Make buckets for one "
+    "column, or choose `mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
 )
 DECOYS = (
-    "decoys of combinations say nothing about the columns they are made of; name each of the columns with `sensitive=` "
-    "instead, and each is protected for itself."
+    "decoys for combinations do not protect the single columns. Name each column with `sensitive=` "
+    "instead; each is then protected on its own."
 )
 
 
@@ -266,9 +266,9 @@ KNOWN = [
         {"bounds": Path("bounds.csv")},
         {"bounds": {"HIV": "1/100 1/2", "flu": "1/5 1/4", "(missing)": "1/10 1/2"}},
         "the belief in each of 3 values may rise no further than its own bound.",
-        "bounds for combinations say nothing about the columns they are made of; ask for a tolerance "
-        "(`spec=Tolerance(...)`), or for one bound with `mechanism='uniform'` or `mechanism='subset'`, which cover "
-        "every statement.",
+        "bounds for combinations do not protect the single columns. Use a tolerance "
+        "(`spec=Tolerance(...)`), or one bound with `mechanism='uniform'` or `mechanism='subset'`, "
+        "which cover every statement.",
     ),
     Known(
         Tolerance("3/2"),
@@ -282,7 +282,7 @@ KNOWN = [
         ShareCap({"HIV": Fraction(1, 4), None: Fraction(1)}),
         {"caps": Path("caps.csv")},
         {"caps": {"HIV": "1/3", "(missing)": "1"}},
-        "each of 2 values may have at most its own cap of the records of any bucket.",
+        "in any bucket, the share of each of 2 values may be at most its own cap.",
         BUCKETS,
     ),
     Known(
@@ -290,7 +290,7 @@ KNOWN = [
         LinearCap("3/2"),
         {"cap_factor": "3/2", "cap_offset": "0.02"},
         {"cap_factor": "3/2", "cap_offset": "1/50"},
-        "a value may have at most 3/2 times its share plus 1/50 of any bucket.",
+        "in any bucket, the share of a value may be at most 3/2 times its share of the table plus 1/50.",
         BUCKETS,
     ),
     Known(
@@ -314,8 +314,8 @@ KNOWN = [
         CountThresholds("3/10", 5, "2/5"),
         {"off_by": "0.3", "small_count": 5, "small_chance": "2/5", "large_count": 500, "large_chance": "5%"},
         {"off_by": "3/10", "small_count": 5, "small_chance": "2/5", "large_count": 500, "large_chance": "1/20"},
-        "published counts of up to 5 are off by more than 3/10 of them with a chance of at least 2/5, and those of 500 "
-        "and more with a chance of at most 1/20.",
+        "published counts of up to 5 are off by more than 3/10 of the count with a chance of at "
+        "least 2/5, and counts of 500 or more with a chance of at most 1/20.",
         DECOYS,
     ),
 ]
@@ -419,7 +419,7 @@ def test_cap_offset_or_factor_may_be_left_out() -> None:
     ids=["nothing", "no posterior", "no prior"],
 )
 def test_what_a_bound_lacks_is_named(given_: dict[str, str], lacking: str) -> None:
-    sentence = rf"^say what to protect: give {lacking}, for example `prior='1/10'` `posterior='1/3'`\.$"
+    sentence = rf"^no protection was chosen. Give {lacking}, for example `prior='1/10'` `posterior='1/3'`\.$"
     with pytest.raises(SpecError, match=sentence):
         make_requirement(given_)
 
@@ -431,7 +431,7 @@ def test_two_kinds_of_request_at_once_are_refused(one: Known, other: Known) -> N
         return
     first, second = sorted((type(one.spec), type(other.spec)), key=REQUIREMENT_KINDS.index)
     sentence = (
-        f"^two kinds of request were made, by {first.FLAGS_TEXT} and by {second.FLAGS_TEXT}; make one of them\\.$"
+        f"^two kinds of request were made, by {first.FLAGS_TEXT} and by {second.FLAGS_TEXT}; choose one of them\\.$"
     )
     with pytest.raises(SpecError, match=sentence):
         make_requirement({**one.given, **other.given})
@@ -444,7 +444,8 @@ def test_caps_of_a_file_go_together_with_caps_from_shares(tmp_path: Path) -> Non
     assert found != LinearCap(2, "1/50")
     assert found.to_json() == {"cap_factor": "2", "cap_offset": "1/50", "caps": {"HIV": "1/10", "3": "1/4"}}
     assert found.sentence == (
-        "a value may have at most 2 times its share plus 1/50 of any bucket, but each of 2 values at most its own cap."
+        "in any bucket, the share of a value may be at most 2 times its share of the table plus 1/50, but for each of "
+        "2 values at most its own cap."
     )
     histogram = Histogram.of(("HIV", 3, "flu"), (10, 20, 70))
     assert found.resolve(histogram).list_caps(histogram.values) == (Fraction(1, 10), Fraction(1, 4), Fraction(1))

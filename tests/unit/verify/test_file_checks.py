@@ -131,7 +131,7 @@ def test_page_that_would_swell_is_refused_before_it_is_unpacked(folder: Path) ->
     long = [f"{row}{'x' * (1 << 20)}" for row in range(60)]
     rewrite(folder, DATA_FILE, lambda table: with_column(table, "sex", long))
     assert (folder / DATA_FILE).stat().st_size < 1 << 15
-    with pytest.raises(ReleaseFormatError, match=r"^a page of data\.parquet would swell to 62,91.,... bytes"):
+    with pytest.raises(ReleaseFormatError, match=r"^a page of data\.parquet would unpack to 62,91.,... bytes"):
         verify_folder(folder)
 
 
@@ -162,7 +162,7 @@ def test_file_that_the_manifest_lists_twice_is_noticed(folder: Path) -> None:
 def test_records_that_the_manifest_lists_twice_are_refused(folder: Path) -> None:
     """Or a reader of all files would count them twice."""
     edit_manifest(folder, lambda written: written["resources"].append(written["resources"][0]))
-    with pytest.raises(ReleaseFormatError, match="does not list the files of the records as it should"):
+    with pytest.raises(ReleaseFormatError, match="does not list every file of the records as it should"):
         failed(folder)
 
 
@@ -315,7 +315,7 @@ def test_release_that_does_not_say_that_it_is_fit_is_not(folder: Path, fit: Any)
 @pytest.mark.parametrize(("prior", "posterior"), [("1/2", "1/2"), ("2/3", "1/2"), ("1/10", "1"), ("0", "1/2")])
 def test_bound_that_promises_nothing_is_refused(folder: Path, prior: str, posterior: str) -> None:
     edit_manifest(folder, lambda written: written["sfumato"]["design"].update(prior=prior, posterior=posterior))
-    with pytest.raises(ReleaseFormatError, match=f"^a bound from {prior} to {posterior} promises nothing\\.$"):
+    with pytest.raises(ReleaseFormatError, match=f"^a bound from {prior} to {posterior} has no effect\\.$"):
         verify_folder(folder)
 
 
@@ -350,13 +350,15 @@ def law_from(mechanism: str, **design: Any) -> Any:
     ids=str,
 )
 def test_numbers_that_make_no_law_are_refused(mechanism: str, design: dict[str, Any]) -> None:
-    with pytest.raises(ReleaseFormatError, match=r"^the design is no law of probability that protects anything\.$"):
+    with pytest.raises(
+        ReleaseFormatError, match=r"^the design is not a probability distribution that protects values\.$"
+    ):
         law_from(mechanism, **design)
 
 
 @pytest.mark.parametrize("places", [[0, 3], [-1, 0], [1, 1]], ids=str)
 def test_cell_of_other_values_than_the_domain_has_is_refused(places: list[int]) -> None:
-    with pytest.raises(ReleaseFormatError, match=r"^a cell of the design holds what is not in the domain\.$"):
+    with pytest.raises(ReleaseFormatError, match=r"^a sub-table of the design has values outside the domain\.$"):
         law_from("small-domain", cells=[{"places": places, "retention": "1/2"}])
 
 
@@ -584,7 +586,8 @@ def test_posteriors_are_those_of_the_original(tmp_path: Path) -> None:
     table = people(100, disease=["HIV"] * 5 + ["flu"] * 45 + ["cold"] * 50)
     detail = verify(published(table, tmp_path / "release").folder, table).checks[-1].detail
     assert detail == (
-        "of 1 values with a share within 1/10, none can be believed with more than 9/28 (about 0.3214); promised: 1/2."
+        "of 1 values with a share within 1/10, none can be believed with more than 9/28 (about "
+        "0.3214); guaranteed: 1/2."
     )
 
 

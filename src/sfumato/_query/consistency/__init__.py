@@ -1,11 +1,10 @@
-"""Tables that add up, on request: the estimates of an answer, moved to exact and known totals.
+"""Makes tables add up, on request: moves the estimates of an answer to exact and known totals.
 
-The plain estimates are right on average, and so are sums of them; but they may be negative, and need not add up to what
-is known. `make_consistent` finds the nearest table without negative numbers that adds up, `calibrate` the nearest one
-that
-adds up, whatever its signs. `sum_constraints` says what must add up, `nonnegative_projection` and `least_squares` find
-the tables, `conflicting_totals` explains totals that cannot hold together, `known_totals` reads those of the analyst,
-and `consistent_tables` does it for an answer.
+The plain estimates are unbiased, and so are sums of them; but they may be negative, and need not add up to the known
+totals. `make_consistent` finds the nearest table without negative numbers that adds up, `calibrate` the nearest one
+with any signs. `sum_constraints` describes the totals, `nonnegative_projection` and `least_squares` find the tables,
+`conflicting_totals` explains totals that contradict each other, `known_totals` reads totals of the analyst, and
+`consistent_tables` adjusts an answer.
 """
 
 from sfumato._query.consistency.consistent_tables import CALIBRATED, CONSISTENT, Adjustment, AnswerCells

@@ -1,4 +1,4 @@
-"""Totals that cannot hold together, explained in one sentence."""
+"""Explains totals that contradict each other, in one sentence."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sfumato._core.array_types import Counts, Floats, Mask
 from sfumato._query.consistency.sum_constraints import CONFLICT, Family, SumConstraints, is_near
 from sfumato.errors import QueryError
 
-REMEDY = "correct a total, or leave one out."
+REMEDY = "correct a total, or remove one."
 MOST_NAMED = 4
 MOST_TRIED = 40
-"""A conflict of more totals is not made smaller by trying to leave each of them out."""
+"""Conflicts of more totals are not reduced by trying to remove each total."""
 
 
 def check_exact(values: Floats, variances: Floats) -> None:
-    """Refuse cells that may not move and are negative."""
+    """Rejects negative cells without variance."""
     if (values[variances == 0] < 0).any():
         raise QueryError("a number of the table is known exactly and is negative, so it cannot be a count.")
 
 
 def check_remainders(sums: SumConstraints, remainders: Floats, has_free: Mask) -> None:
-    """Refuse a total that the exact cells of its set exceed, or that they do not reach alone."""
+    """Rejects a total that its exact cells exceed, or cannot reach because no other cells are left."""
     wrong = np.flatnonzero((remainders < 0) | ((remainders > 0) & ~has_free))
     if not len(wrong):
         return
@@ -35,7 +35,7 @@ def check_remainders(sums: SumConstraints, remainders: Floats, has_free: Mask) -
     if remainders[number] > 0:
         cells = "its cells, which are exact or part of a total of 0," if total != remainders[number] else "its cells"
         actual_total = (
-            f"{cells} {actual_total}" if total != remainders[number] else "no cell is left that could be more than 0"
+            f"{cells} {actual_total}" if total != remainders[number] else "no remaining cell can be more than 0"
         )
     else:
         actual_total = f"its exact cells alone {actual_total}" if total >= 0 else "no count is negative"
@@ -43,7 +43,7 @@ def check_remainders(sums: SumConstraints, remainders: Floats, has_free: Mask) -
 
 
 def check_sums(sums: SumConstraints, *, has_signs: bool) -> None:
-    """Refuse two families that say different things about the same cells, which is the conflict most often met."""
+    """Rejects two families that contradict each other about the same cells, the most common conflict."""
     for one, other in combinations(sums.families, 2):
         parts = _Parts.of(one, other)
         first, second = parts.add_totals(one, parts.one_parts), parts.add_totals(other, parts.other_parts)
@@ -52,7 +52,7 @@ def check_sums(sums: SumConstraints, *, has_signs: bool) -> None:
             parts.find_outside(other, one, parts.other_parts),
         )
         is_wrong = ~one_only & ~other_only
-        if not has_signs:  # a part cannot be more than the whole where nothing is negative
+        if not has_signs:  # without negative numbers, a part cannot exceed the whole
             is_wrong |= (~one_only & (first > second)) | (~other_only & (second > first))
         is_wrong &= parts.is_shared & ~is_near(first, second, CONFLICT)
         if is_wrong.any():
@@ -69,7 +69,7 @@ def check_sums(sums: SumConstraints, *, has_signs: bool) -> None:
 
 @dataclass(frozen=True)
 class _Parts:
-    """Two families fall into parts: no set of one part shares a cell with a set of another one."""
+    """The parts of two families: no set of one part shares a cell with a set of another part."""
 
     one_parts: Counts
     other_parts: Counts
@@ -89,24 +89,24 @@ class _Parts:
 
     @property
     def is_shared(self) -> Mask:
-        """Whether both families are in a part."""
+        """Marks the parts that both families have sets in."""
         every = np.arange(self.part_count)
         is_in_both: Mask = np.isin(every, self.one_parts) & np.isin(every, self.other_parts)
         return is_in_both
 
     def add_totals(self, family: Family, parts: Counts) -> Floats:
-        """What the totals of a family add up to in each part."""
+        """The sum of a family's totals in each part."""
         return np.bincount(parts, weights=family.totals, minlength=self.part_count).astype(np.float64)
 
     def find_outside(self, family: Family, other: Family, parts: Counts) -> Mask:
-        """The parts in which a family has cells that the other one has not."""
+        """Marks the parts in which a family has cells that the other family lacks."""
         is_outside = np.zeros(self.part_count, dtype=np.bool_)
         is_outside[parts[family.labels[(family.labels >= 0) & (other.labels < 0)]]] = True
         return is_outside
 
 
 def _describe_totals(family: Family, chosen: Mask, total: float) -> str:
-    """What some totals of a family add up to."""
+    """Describes the sum of some totals."""
     numbers = np.flatnonzero(chosen).tolist()
     if len(numbers) == 1:
         return f"{family.describe_total(numbers[0])} is {_format_number(total)}"
@@ -116,19 +116,19 @@ def _describe_totals(family: Family, chosen: Mask, total: float) -> str:
 
 
 def explain_equations(sums: SumConstraints, remainders: Floats) -> QueryError:
-    """Totals that no table can have, even with negative numbers, given by what is left of them."""
+    """The error for totals that no table can have, even with negative numbers, given the remaining differences."""
     return _explain_joint_conflict(
         sums, np.flatnonzero(np.abs(remainders) > np.abs(remainders).max() / 1000).tolist(), ""
     )
 
 
 def check_feasible(rest: SumConstraints, sums: SumConstraints) -> None:
-    """Refuse totals that no table without negative numbers has, and name a small set of them."""
+    """Rejects totals that no table without negative numbers can have, and names a small conflicting set."""
     involved = _find_conflict(rest, np.arange(len(rest.totals)))
     if not len(involved):
         return
     if len(involved) <= MOST_TRIED:
-        for number in involved.tolist():  # leave out what is not needed for the conflict, one after the other
+        for number in involved.tolist():  # remove the totals that the conflict does not need, one by one
             fewer = involved[involved != number]
             if len(_find_conflict(rest, fewer)):
                 involved = fewer
@@ -136,9 +136,10 @@ def check_feasible(rest: SumConstraints, sums: SumConstraints) -> None:
 
 
 def _find_conflict(rest: SumConstraints, numbers: Counts) -> Counts:
-    """The totals that take part in a conflict among these; none where they can hold together.
+    """The totals that take part in a conflict; none if they are compatible.
 
-    Minimise how far the sums of a table without negative numbers are off: totals without a price are not to blame.
+    A linear program minimises the distance of the sums to the totals without negative cells. Totals with a multiplier
+    of zero do not take part in the conflict.
     """
     from scipy import sparse  # noqa: PLC0415 - only a conflict needs it
     from scipy.optimize import linprog  # noqa: PLC0415
@@ -160,11 +161,11 @@ def _find_conflict(rest: SumConstraints, numbers: Counts) -> Counts:
 
 
 def _explain_joint_conflict(sums: SumConstraints, numbers: Sequence[int], qualifier: str) -> QueryError:
-    # Those given last come first: the numbers of records are exact, so they are hardly the ones to correct.
+    # The totals given last come first: the numbers of records are exact, so they hardly need correction.
     starts = np.cumsum([0, *(len(family.totals) for family in sums.families)])
     order = sorted(numbers, key=lambda number: -int(np.searchsorted(starts, number, side="right")))
     descriptions = [f"{sums.describe_total(number)} ({_format_number(sums.totals[number])})" for number in order]
-    return QueryError(f"{_list_names(descriptions)} cannot hold together{qualifier}; {REMEDY}")
+    return QueryError(f"{_list_names(descriptions)} cannot all be true{qualifier}; {REMEDY}")
 
 
 def _list_names(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The numbers of an answer made consistent: the cells, what they must add up to, and the named ways to do it."""
+"""Makes the counts of an answer consistent: the cells, their totals, and the available methods."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from sfumato.errors import QueryError
 
 @dataclass(frozen=True)
 class Adjustment:
-    """A named way to make a table consistent."""
+    """A method to make a table consistent."""
 
     name: str
-    """What is added to the name of the column: `n` becomes `n_consistent`."""
+    """The suffix of the column: `n` becomes `n_consistent`."""
     description: str
-    """What it does, on one line for the reader of the answer."""
+    """A one-line description for the reader of the answer."""
     find: Callable[[Floats, Floats, Sequence[Family]], Floats]
-    """From numbers, variances and sums to the table."""
+    """Computes the table from numbers, variances and sums."""
 
     def name_column(self, number: str) -> str:
-        """The name of the column beside a number of the answer."""
+        """The name of the adjusted column of a number."""
         return f"{number}_{self.name}"
 
 
@@ -49,36 +49,36 @@ CALIBRATED = Adjustment(
 
 @dataclass(frozen=True)
 class AnswerCells:
-    """The counts of an answer, before rows are chosen among."""
+    """The counts of an answer before any filter."""
 
     columns: tuple[str, ...]
     """The columns of the answer that known totals may name."""
     keys: Sequence[Key | None]
-    """The values of each cell in them; None for a cell that the question leaves out, so that its group is whole."""
+    """The values of each cell in these columns; None for the remainder of a group that the question leaves out."""
     estimates: Sequence[Estimate]
     public_columns: tuple[str, ...]
     groups: Sequence[Key]
     """The public group of each cell: its values in the public columns."""
     records: Mapping[Key, float]
-    """How many records each public group has: exact, because public columns are untouched."""
+    """The exact number of records in each public group; public columns are published unchanged."""
 
     def adjust(self, adjustment: Adjustment, totals: Sequence[KnownTotals] = ()) -> Floats:
         """A number for each cell, so that every public group adds up to its records, and known totals hold."""
         families = [self._make_record_sums(), *(item.make_family(self.columns, self.keys) for item in totals)]
         values = np.array([item.value for item in self.estimates], dtype=np.float64)
         adjusted_values = adjustment.find(values, self._compute_variances(), families)
-        # Totals that no table of so many records has are refused after conflicts, which are explained better.
+        # Conflicts have the better explanations, so totals above the number of records are checked after them.
         most = sum(map(float, self.records.values()))
         for family in families[1:]:
             for number in np.flatnonzero((family.totals < 0) | (family.totals > most)).tolist():
                 raise QueryError(
-                    f"{family.describe_total(number)} is said to be {family.totals[number]:g}, and the answer is "
-                    f"about {most:g} records; correct it."
+                    f"{family.describe_total(number)} is given as {family.totals[number]:g}, but the answer covers "
+                    f"{most:g} records; correct it."
                 )
         return adjusted_values
 
     def _make_record_sums(self) -> Family:
-        """Every public group adds up to its records."""
+        """The constraint that every public group adds up to its records."""
         groups = list(self.records)
         numbers = {group: number for number, group in enumerate(groups)}
 
@@ -95,17 +95,17 @@ class AnswerCells:
         )
 
     def _compute_variances(self) -> Floats:
-        """The variance of each cell: 0 only where it is exact."""
+        """The variance of each cell; 0 only where it is exact."""
         if any(
             estimate.standard_error is None or estimate.moments.unbiased_value is not None
             for estimate in self.estimates
         ):
-            raise QueryError("this method tells no error, so its numbers cannot be weighed; use the default one.")
+            raise QueryError("this method gives no errors, which the weights need; use the default method.")
         variances: Floats = np.array(
             [(estimate.standard_error or 0.0) ** 2 for estimate in self.estimates], dtype=np.float64
         )
         is_exact: Mask = np.array([estimate.is_exact for estimate in self.estimates], dtype=np.bool_)
         positive = variances[~is_exact & (variances > 0)]
-        # An estimated variance may come out as zero by chance, which must not nail the number down.
+        # An estimated variance may be zero by chance, which must not fix the number.
         least = float(positive.min()) if len(positive) else 1.0
         return np.where(is_exact, 0.0, np.maximum(variances, least))

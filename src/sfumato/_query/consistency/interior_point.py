@@ -1,4 +1,4 @@
-"""The nearest table from inside: all cells stay positive until the end. Slower than steps by multipliers, and sure.
+"""Finds the nearest table by an interior-point method: slower than multiplier steps, but it always converges.
 
 Source: Mehrotra 1992, for the sum of (x - value)² / variance over x >= 0 with given sums.
 Notation: y = multipliers of the sums, z = pulls that keep cells at zero; in the end (x - value) / variance = Aᵀy + z
@@ -18,7 +18,7 @@ from sfumato.errors import InternalError
 
 MOST_STEPS = 200
 CLOSE = 1e-9
-"""The product of a cell and its pull, in units of its variance, at which one of them is taken to be zero."""
+"""The product of a cell and its pull, in units of its variance, below which one of them counts as zero."""
 STAY_INSIDE = 0.995
 LEAST_REACH = 1e-3
 REFINEMENTS = 4
@@ -26,7 +26,7 @@ REFINEMENTS = 4
 
 @dataclass(frozen=True)
 class _State:
-    """Where one is, or the way from there to another place."""
+    """An iterate, or a direction between iterates."""
 
     cells: Floats
     multipliers: Floats
@@ -44,7 +44,7 @@ class _State:
         )
 
     def find_reach(self, direction: _State) -> float:
-        """How far one can go until a cell or a pull is zero, at most 1."""
+        """The largest step in a direction, at most 1, before a cell or a pull becomes negative."""
         ends = [1.0]
         for position, change in ((self.cells, direction.cells), (self.pulls, direction.pulls)):
             falls = change < 0
@@ -59,7 +59,7 @@ class _Program:
     sums: SumConstraints
 
     def find_direction(self, state: _State, product: Floats) -> _State:
-        """Where to go so that the sums hold and each cell times its pull is a given product."""
+        """The direction in which the sums hold and each cell times its pull equals a given product."""
         stiffness = 1 / self.variances + state.pulls / state.cells
         slope = (state.cells - self.values) / self.variances - self.sums.spread(state.multipliers) - state.pulls
         towards = product / state.cells - state.pulls - slope
@@ -73,7 +73,7 @@ class _Program:
         return bool(adds_up) and float((state.cells * state.pulls).max()) <= CLOSE
 
     def step(self, state: _State) -> _State:
-        """Look how far one gets towards the edge, aim at the middle accordingly, and go."""
+        """Takes one step: measures the distance to the boundary, corrects towards the centre accordingly, and moves."""
         first = self.find_direction(state, np.zeros(len(state.cells)))
         reach = state.find_reach(first)
         aim = state.gap * (state.move(first, reach).gap / state.gap) ** 3
@@ -81,8 +81,8 @@ class _Program:
         next_state = state.move(second, STAY_INSIDE * state.find_reach(second))
         if next_state.gap < state.gap:
             return next_state
-        # The correction led astray, and could do so for ever: go towards the middle, as far as that closes the gap. A
-        # short way does, because cells and pulls that add up change in the same direction.
+        # The corrected step made no progress and might never do; instead, go towards the centre as far as this closes
+        # the gap. A short step always does, because cells and pulls that add up change in the same direction.
         careful = self.find_direction(state, np.full(len(state.cells), state.gap / 3))
         reach = STAY_INSIDE * state.find_reach(careful)
         while reach > LEAST_REACH and state.move(careful, reach).gap >= state.gap:
@@ -91,15 +91,15 @@ class _Program:
 
 
 def find_nearest_table(values: Floats, variances: Floats, sums: SumConstraints) -> Floats:
-    """The table without negative numbers, with sums that some such table has, that is nearest to the estimates."""
+    """The table without negative numbers that is nearest to the estimates; a table with these sums must exist."""
     program = _Program(values, variances, sums)
     errors = np.sqrt(variances)
     state = _State(np.maximum(values, errors), np.zeros(len(sums.totals)), 1 / errors)
     for _ in range(MOST_STEPS):
         if program.is_solved(state):
-            # Cells that the pull holds down become zero, and the others add up exactly.
+            # Cells with a positive pull become zero, and the others add up exactly.
             is_above = state.cells > state.pulls * variances
             table, _ = remove_rounding(np.where(is_above, state.cells, 0.0), is_above, sums)
             return np.maximum(0.0, table)
         state = program.step(state)
-    raise InternalError("no consistent table was found though there is one.")
+    raise InternalError("no consistent table was found, although one exists.")

@@ -1,4 +1,4 @@
-"""Totals that the analyst knows from elsewhere: a CSV of columns of the answer, and `total`."""
+"""Reads totals that the analyst knows from elsewhere: a CSV with columns of the answer, and `total`."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ Key = tuple[Value, ...]
 
 @dataclass(frozen=True)
 class KnownTotals:
-    """Known totals of the cells that have given values in some columns of the answer."""
+    """Known totals of the cells with given values in some columns of the answer."""
 
     columns: tuple[str, ...]
     totals_by_key: Mapping[tuple[str, ...], float]
-    """The total of the cells whose values are written so; a missing value is written as nothing."""
+    """The total of each combination of values as written in the CSV; a missing value is an empty string."""
     source: str
-    """What to call them, such as the name of their file."""
+    """The name of the source, such as its file."""
 
     def make_family(self, columns: Sequence[str], keys: Sequence[Key | None]) -> Family:
-        """What the cells of an answer must add up to; a cell without a key counts in no total."""
+        """The constraints on the cells of an answer; a cell without a key belongs to no total."""
         if unknown := [name for name in self.columns if name not in columns]:
             raise QueryError(
-                f"{self.source} has the column {unknown[0]!r}, which is no group of the answer; there "
-                f"{'are' if len(columns) > 1 else 'is'} {', '.join(map(repr, columns)) or 'none'}."
+                f"{self.source} has the column {unknown[0]!r}, which is not a group of the answer; the answer is "
+                f"grouped by {', '.join(map(repr, columns)) or 'none'}."
             )
         numbers = {line: number for number, line in enumerate(self.totals_by_key)}
         places = [list(columns).index(name) for name in self.columns]
         texts = []
-        for position, place in enumerate(places):  # how each value of a column is written in the totals
+        for position, place in enumerate(places):  # the spelling of each value of a column in the totals
             listed_values = {line[position] for line in self.totals_by_key}
             values = {key[place] for key in keys if key is not None}
             texts.append(
@@ -58,8 +58,8 @@ class KnownTotals:
         has_cells = np.isin(np.arange(len(totals)), labels)
         for number in np.flatnonzero(~has_cells & (totals != 0)).tolist():
             raise QueryError(
-                f"{self._describe_total(number)} has no row in the answer; check how its values are spelt, or leave "
-                "it out."
+                f"{self._describe_total(number)} has no row in the answer; check the spelling of its values, or "
+                "remove it."
             )
         return Family(labels, totals, f"the totals in {self.source}", self._describe_total)
 
@@ -70,7 +70,7 @@ class KnownTotals:
 
 
 def _list_spellings(value: Value) -> list[str]:
-    """The ways in which a value may be written in a CSV."""
+    """The possible spellings of a value in a CSV."""
     if value is None:
         return [""]
     if isinstance(value, bool):
@@ -81,12 +81,12 @@ def _list_spellings(value: Value) -> list[str]:
 
 
 def read_totals(path: Path) -> KnownTotals:
-    """Read a CSV of totals."""
+    """Reads a CSV of totals."""
     name = repr(str(path))
-    csv_rows = read_csv_lines(path, QueryError, f"{name} is not a CSV file that can be read.")
+    csv_rows = read_csv_lines(path, QueryError, f"{name} cannot be read as a CSV file.")
     header, *rows = [row for row in csv_rows if row] or [[]]
     if TOTAL not in header or len(set(header)) != len(header):
-        raise QueryError(f"{name} must have the column {TOTAL!r}, and columns of the answer, each once.")
+        raise QueryError(f"{name} must have the column {TOTAL!r} and at least one column of the answer, each once.")
     totals_by_key: dict[tuple[str, ...], float] = {}
     for number, row in enumerate(rows, 2):
         key, total = _parse_line(name, number, header, row)
@@ -94,18 +94,18 @@ def read_totals(path: Path) -> KnownTotals:
             raise QueryError(f"line {number} of {name} repeats the values of another line; write one total for them.")
         totals_by_key[key] = total
     if not totals_by_key:
-        raise QueryError(f"{name} has no line; write one for each total that is known.")
+        raise QueryError(f"{name} has no rows; write one for each known total.")
     return KnownTotals(tuple(column_name for column_name in header if column_name != TOTAL), totals_by_key, name)
 
 
 def _parse_line(name: str, number: int, header: Sequence[str], row: Sequence[str]) -> tuple[tuple[str, ...], float]:
     if len(row) != len(header) or any(len(text) > LONGEST_VALUE for text in row):
-        raise QueryError(f"line {number} of {name} has {len(row)} fields where the header has {len(header)}.")
+        raise QueryError(f"line {number} of {name} has {len(row)} fields, but the header has {len(header)}.")
     place = header.index(TOTAL)
     try:
         total = float(row[place])
     except ValueError:
         total = math.nan
     if not (math.isfinite(total) and total >= 0):
-        raise QueryError(f"line {number} of {name} has no total that is a number from 0, such as 1234 or 56.7.")
+        raise QueryError(f"line {number} of {name} has no valid total: write a number from 0, such as 1234 or 56.7.")
     return tuple(text for position, text in enumerate(row) if position != place), total

@@ -1,4 +1,4 @@
-"""The nearest table that adds up, whatever its signs: calibration by generalised least squares.
+"""Finds the nearest table that adds up, with any signs: calibration by generalised least squares.
 
 Source: Deville and Särndal 1992, the linear method. Minimise the sum of (x - value)² / variance over all tables x with
 the given sums. The result is linear in the estimates, so it is unbiased if the totals are right and the variances are
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 RIDGE = 1e-9
-"""What is added to the diagonal of a system whose equations may repeat each other."""
+"""The addition to the diagonal of a system with possibly redundant equations."""
 SMALLEST_WEIGHT = 1e-6
 """The least weight of a cell, as a share of the largest one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """A calibrated table, and how each of its cells comes from the estimates."""
+    """A calibrated table, and the dependence of each cell on the estimates."""
 
     values: Floats
     variances: Floats
-    """The variances of the estimates that went in."""
+    """The variances of the original estimates."""
     weights: Floats
-    """By which cells move: the variances, unless they are very small."""
+    """The weights by which cells move: the variances, unless they are very small."""
     sums: SumConstraints
 
     def compute_coefficients(self, cell: int) -> Floats:
-        """The factors with which the estimates add up to a calibrated cell, next to a known number.
+        """The factors with which the estimates add up to a calibrated cell, apart from a known number.
 
-        With them, whoever knows how the estimates err together knows the error of the cell. Exact cells are part of
-        the known number.
+        With them, the covariance of the estimates gives the error of the cell. Exact cells are part of the known
+        number.
         """
         coefficients = np.zeros(len(self.values))
         if self.variances[cell] == 0:
@@ -62,11 +62,11 @@ class Calibration:
         return np.where(self.variances > 0, coefficients, 0.0)
 
     def compute_uncorrelated_error(self, cell: int) -> float:
-        """The standard error of a cell if the estimates err independently of each other.
+        """The standard error of a cell if the errors of the estimates are uncorrelated.
 
-        Estimates of several values in the same public group do not: those of a group often add up by themselves, and
-        then this number is too small. Estimates of one value in different groups do, unless records were dealt to
-        buckets.
+        Estimates of several values in the same public group are correlated: they often add up by themselves, and then
+        this number is too small. Estimates of one value in different groups are uncorrelated, unless records were dealt
+        to buckets.
         """
         return math.sqrt(float((self.compute_coefficients(cell) ** 2 * self.variances).sum()))
 
@@ -74,7 +74,7 @@ class Calibration:
 def calibrate(values: Floats, variances: Floats, families: Sequence[Family]) -> Calibration:
     """The table with the given sums that is nearest to the estimates, each cell weighted by its variance.
 
-    Cells without variance stay as they are.
+    Cells without variance stay unchanged.
     """
     sums = make_checked_sums(values, variances, families)
     if not len(sums.totals):
@@ -89,13 +89,13 @@ def calibrate(values: Floats, variances: Floats, families: Sequence[Family]) -> 
 
 
 def moderate_variances(variances: Floats) -> Floats:
-    """Variances as weights: the smallest are lifted so far that numbers of all sizes can be computed with."""
+    """The variances as weights: the smallest are raised until numbers of all sizes are computable."""
     least = SMALLEST_WEIGHT * float(variances.max(initial=0.0))
     return np.where(variances > 0, np.maximum(variances, least), 0.0)
 
 
 def remove_rounding(table: Floats, may_move: Mask, sums: SumConstraints) -> tuple[Floats, Floats]:
-    """Take away what rounding left between a table and its sums; and what is left for other reasons."""
+    """Removes rounding differences between a table and its sums; also returns the differences with other causes."""
     multipliers, remainder = solve_multipliers(sums, may_move.astype(np.float64), sums.totals - sums.add_up(table))
     return table + np.where(may_move, sums.spread(multipliers), 0.0), remainder
 
@@ -103,7 +103,7 @@ def remove_rounding(table: Floats, may_move: Mask, sums: SumConstraints) -> tupl
 def solve_multipliers(
     sums: SumConstraints, weights: Floats, changes: Floats, refinements: int = 60
 ) -> tuple[Floats, Floats]:
-    """Multipliers that change the sums as wanted if cells move by their weights; and what cannot be reached."""
+    """Multipliers that change the sums as requested when cells move by their weights; also the unreachable part."""
     solve = make_solver(sums, weights, RIDGE)
     multipliers, remainder = np.zeros(len(changes)), changes
     for _ in range(refinements):
@@ -115,9 +115,9 @@ def solve_multipliers(
 
 
 def make_solver(sums: SumConstraints, weights: Floats, ridge: float) -> Callable[[Floats], Floats]:
-    """Solve for the multipliers that change the sums by given numbers, if cells move by their weights.
+    """Returns a function from changes of the sums to multipliers, with cells moving by their weights.
 
-    The sets of one family share no cell, so the largest family is solved for by division, and only the others by
+    The sets of one family share no cell. So the largest family is solved by division, and only the others by
     elimination.
     """
     from scipy import sparse  # noqa: PLC0415 - most answers do without it
@@ -125,7 +125,7 @@ def make_solver(sums: SumConstraints, weights: Floats, ridge: float) -> Callable
     matrix = sums.matrix
     normal = (matrix * weights) @ matrix.T
     diagonal = normal.diagonal()
-    # With ones on the diagonal, groups of ten records and of a million are solved equally well.
+    # A diagonal of ones makes the system equally accurate for groups of ten records and of a million.
     scale = np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 1.0)
     scaled = sparse.csr_array(normal * scale[:, np.newaxis] * scale[np.newaxis, :])
     large = sums.is_largest
@@ -134,10 +134,10 @@ def make_solver(sums: SumConstraints, weights: Floats, ridge: float) -> Callable
     others = scaled[~large][:, ~large] + ridge * sparse.eye_array(int((~large).sum()))
     eliminated = _factorize(sparse.csc_array(others - shared.T @ (shared / divisor[:, np.newaxis])))
 
-    def solve(wanted: Floats) -> Floats:
-        wanted, solution = scale * wanted, np.zeros(len(scale))
-        solution[~large] = eliminated(wanted[~large] - shared.T @ (wanted[large] / divisor))
-        solution[large] = (wanted[large] - shared @ solution[~large]) / divisor
+    def solve(changes: Floats) -> Floats:
+        changes, solution = scale * changes, np.zeros(len(scale))
+        solution[~large] = eliminated(changes[~large] - shared.T @ (changes[large] / divisor))
+        solution[large] = (changes[large] - shared @ solution[~large]) / divisor
         return scale * solution
 
     return solve
@@ -147,9 +147,9 @@ def _factorize(system: sparse.csc_array) -> Callable[[Floats], Floats]:
     from scipy.sparse.linalg import splu  # noqa: PLC0415
 
     if not system.shape[0]:
-        return lambda wanted: wanted
+        return lambda changes: changes
     try:
         factors = splu(system, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
     except RuntimeError as error:
-        raise QueryError("the table cannot be made to add up: its variances differ too much in size.") from error
-    return lambda wanted: np.asarray(factors.solve(wanted), dtype=np.float64)
+        raise QueryError("the table cannot be made to add up: the sizes of its variances differ too much.") from error
+    return lambda changes: np.asarray(factors.solve(changes), dtype=np.float64)

@@ -1,9 +1,9 @@
-"""The nearest table without negative numbers that adds up.
+"""Finds the nearest table without negative numbers that adds up.
 
-Minimise the sum of (x - value)² / variance over all tables x >= 0 with the given sums. The solution has the form
-x = max(0, value + variance * m), where m adds up one multiplier for each set that the cell is in. One family of sums is
-solved in closed form, set by set. Several are solved through the multipliers: the closed form for one family after the
-other always makes progress, and Newton steps between make it fast.
+Minimise the sum of (x - value)² / variance over all tables x >= 0 with the given sums. The solution has the form x =
+max(0, value + variance * m), where m is the sum of one multiplier for each set that contains the cell. One family of
+sums has a closed form, set by set. Several are solved through the multipliers: the closed form for one family after the
+other always makes progress, and Newton steps in between make it fast.
 
 Sources: Michelot 1986 for one sum; Qi and Sun 1993 for the Newton method.
 """
@@ -29,18 +29,18 @@ from sfumato._query.consistency.sum_constraints import (
 MOST_STEPS = 40
 MOST_HALVINGS = 30
 ZERO_CELL_WEIGHT = 0.1
-"""How much of the variance of a cell at zero counts in a step, at first: it may be lifted off by it."""
+"""The initial share of its variance that a zero cell counts in a step, because the step may make it positive."""
 
 
 def make_consistent(values: Floats, variances: Floats, families: Sequence[Family]) -> Floats:
     """The table without negative numbers, with the given sums, that is nearest to the estimates.
 
-    Each cell is weighted by its variance; cells without variance stay as they are.
+    Each cell is weighted by its variance; cells without variance stay unchanged.
     """
     sums = make_checked_sums(values, variances, families)
     conflicting_totals.check_exact(values, variances)
     conflicting_totals.check_sums(sums, has_signs=False)
-    # Take out the cells that are exact, or zero because they are part of nothing; the others must add up the rest.
+    # Remove cells that are exact, or zero because their total is zero; the others must add up to the rest.
     table, is_free = np.where(variances > 0, 0.0, values), variances > 0
     while True:
         remainder = sums.totals - sums.add_up(table)
@@ -60,7 +60,7 @@ def make_consistent(values: Floats, variances: Floats, families: Sequence[Family
 
 
 def _find_nearest_table(values: Floats, variances: Floats, rest: SumConstraints, sums: SumConstraints) -> Floats:
-    """The nearest table of cells that may all move."""
+    """The nearest table of cells that can all move."""
     multipliers, lifted = np.zeros(len(rest.totals)), values
     if not len(multipliers) or not rest.size:
         return np.maximum(0.0, values)
@@ -72,7 +72,7 @@ def _find_nearest_table(values: Floats, variances: Floats, rest: SumConstraints,
             return np.maximum(0.0, lifted)
         multipliers = _take_newton_step(lifted, variances, rest, multipliers, remainder)
     conflicting_totals.check_feasible(rest, sums)
-    # Sets that hardly overlap and variances of very different sizes: slower, and sure.
+    # For sets with little overlap and very different variances: slower, but it always converges.
     return interior_point.find_nearest_table(values, variances, rest)
 
 
@@ -84,7 +84,7 @@ def _compute_remainder(rest: SumConstraints, lifted: Floats) -> Floats:
 
 
 def _sweep_families(values: Floats, variances: Floats, rest: SumConstraints, multipliers: Floats) -> Floats:
-    """Solve for the multipliers of one family after the other, given those of the others."""
+    """Solves for the multipliers of one family after the other, given those of the others."""
     family_multipliers = rest.split(multipliers)
     spread = [family.spread(item) for family, item in zip(rest.families, family_multipliers, strict=True)]
     for number, family in enumerate(rest.families):
@@ -95,15 +95,15 @@ def _sweep_families(values: Floats, variances: Floats, rest: SumConstraints, mul
 
 
 def _solve_family(values: Floats, variances: Floats, family: Family) -> Floats:
-    """For each set the number by which its cells are lifted so that they add up to its total.
+    """The number for each set that shifts its cells so that they add up to its total.
 
-    Begin with all cells, and leave out those that become negative, until none does: those left out were to be zero.
+    It starts with all cells and drops those that become negative, until none does; the dropped cells are zero.
     """
     is_above = np.ones(len(values), dtype=np.bool_)
     lifts = np.zeros(len(family.totals))
     while True:
         variance = family.add_up(np.where(is_above, variances, 0.0))
-        # Where rounding took the last cell, the multiplier that took it is as good as can be.
+        # If rounding removed the last cell, the previous multiplier is as good as possible.
         lack = family.totals - family.add_up(np.where(is_above, values, 0.0))
         lifts = np.where(variance > 0, lack / np.where(variance > 0, variance, 1.0), lifts)
         stays = is_above & (values + variances * family.spread(lifts) > 0)
@@ -118,14 +118,14 @@ def _solve_family(values: Floats, variances: Floats, family: Family) -> Floats:
 def _take_newton_step(
     lifted: Floats, variances: Floats, rest: SumConstraints, multipliers: Floats, remainder: Floats
 ) -> Floats:
-    """One Newton step for all multipliers, no further than it leads towards the totals."""
+    """Takes one Newton step for all multipliers, only as far as it approaches the totals."""
     missing = float(np.abs(remainder).max() / max(1.0, float(np.abs(rest.totals).max())))
     weights = np.where(lifted > 0, variances, min(ZERO_CELL_WEIGHT, missing) * variances)
     direction, _ = solve_multipliers(rest, weights, remainder, refinements=1)
     cell_changes = variances * rest.spread(direction)
     start_slope, reach, low, high = float(direction @ remainder), 1.0, 0.0, 1.0
     for _ in range(MOST_HALVINGS):
-        # How fast the distance still shrinks at the end of the step: it should stop near where it ends to shrink.
+        # The rate of progress at the end of the step: it should stop near the point where progress ends.
         end_slope = float(direction @ _compute_remainder(rest, lifted + reach * cell_changes))
         if abs(end_slope) <= start_slope / 10 or (reach == 1.0 and end_slope > 0):
             break

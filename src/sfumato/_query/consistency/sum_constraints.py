@@ -1,4 +1,4 @@
-"""What must add up: families of disjoint sets of cells, each with its total."""
+"""Sum constraints: families of disjoint sets of cells, each with its total."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 TOLERANCE = 1e-10
-"""How far a sum may be from its total, for each unit of it: what is left of rounding."""
+"""The allowed rounding difference between a sum and its total, relative to the total."""
 CONFLICT = 1e-8
-"""How far two totals of the same cells may differ, for each unit of them, before they are in conflict."""
+"""The relative difference of two totals of the same cells that counts as a conflict."""
 
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Disjoint sets of cells, and what the cells of each set must add up to."""
+    """Disjoint sets of cells, each with the total of its cells."""
 
     labels: Counts
     """The number of the set of each cell; -1 where a cell is in no set."""
     totals: Floats
     title: str
-    """What all of them are called, such as "the totals of sex"."""
+    """The name of all of them, such as "the totals of sex"."""
     describe_total: Callable[[int], str]
-    """What one of them is called, such as "the total of sex = 'F'"."""
+    """Names one of them, such as "the total of sex = 'F'"."""
 
     def __post_init__(self) -> None:
         if self.labels.ndim != 1 or self.labels.max(initial=-1) >= len(self.totals) or self.labels.min(initial=0) < -1:
             raise QueryError(f"{self.title} do not fit the cells: every set needs one total.")
         if not np.isfinite(self.totals).all():
-            raise QueryError(f"{self.title} hold a number that is infinite or no number.")
+            raise QueryError(f"{self.title} contain an infinite number or NaN.")
 
     def add_up(self, values: Floats) -> Floats:
         """The sum of the cells of each set."""
         inside = self.labels >= 0
         set_sums = np.bincount(self.labels[inside], weights=values[inside], minlength=len(self.totals))
-        return set_sums.astype(np.float64)  # of no cell at all, the sums are whole numbers
+        return set_sums.astype(np.float64)  # without any cell, the sums would be integers
 
     def spread(self, numbers: Floats) -> Floats:
         """The number of its set for each cell; 0 where a cell is in none."""
@@ -53,41 +53,41 @@ class Family:
         return spread_numbers
 
     def restrict(self, cells: Mask, totals: Floats) -> Family:
-        """The same sets, of fewer cells, with other totals."""
+        """The same sets with fewer cells and other totals."""
         return Family(self.labels[cells], totals, self.title, self.describe_total)
 
 
 @dataclass(frozen=True, eq=False)
 class SumConstraints:
-    """All that must add up, over the same cells."""
+    """All sum constraints on the same cells."""
 
     families: Sequence[Family]
     size: int
-    """How many cells there are."""
+    """The number of cells."""
 
     @cached_property
     def totals(self) -> Floats:
-        """What every sum must be, family after family."""
+        """The total of every set, family after family."""
         return np.concatenate([np.zeros(0), *(family.totals for family in self.families)])
 
     def add_up(self, values: Floats) -> Floats:
-        """Every sum, family after family."""
+        """The sum of every set, family after family."""
         return np.concatenate([np.zeros(0), *(family.add_up(values) for family in self.families)])
 
     def spread(self, numbers: Floats) -> Floats:
-        """For each cell, the numbers of all its sets added up."""
+        """The sum of the numbers of its sets, for each cell."""
         spread_numbers = np.zeros(self.size)
         for family, family_numbers in zip(self.families, self.split(numbers), strict=True):
             spread_numbers += family.spread(family_numbers)
         return spread_numbers
 
     def split(self, numbers: Floats) -> list[Floats]:
-        """Numbers of all sets, for each family its own."""
+        """Splits numbers of all sets by family."""
         ends = np.cumsum([len(family.totals) for family in self.families])
         return np.split(numbers, ends[:-1]) if len(ends) else []
 
     def describe_total(self, number: int) -> str:
-        """What a set is called."""
+        """The name of a set."""
         for family in self.families:
             if number < len(family.totals):
                 return family.describe_total(number)
@@ -96,7 +96,7 @@ class SumConstraints:
 
     @cached_property
     def is_largest(self) -> Mask:
-        """Whether a set is of the family that has most."""
+        """Marks the sets of the family with the most sets."""
         sizes = [len(family.totals) for family in self.families]
         return np.repeat(np.arange(len(sizes)) == np.argmax(sizes), sizes)
 
@@ -116,7 +116,7 @@ class SumConstraints:
 
 
 def make_checked_sums(values: Floats, variances: Floats, families: Sequence[Family]) -> SumConstraints:
-    """Refuse what is no table of numbers with variances."""
+    """Builds the constraints, and rejects numbers and variances that do not form a table."""
     if (
         values.ndim != 1
         or values.shape != variances.shape

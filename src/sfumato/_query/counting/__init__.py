@@ -1,1 +1,1 @@
-"""Counting what records show: by DuckDB for one question, by Arrow and bitmaps for thousands."""
+"""Counts published values: with DuckDB for one question, with Arrow and bitmaps for thousands."""

@@ -1,7 +1,7 @@
-"""Counting by bitmaps: a bit for each record and condition, combined by AND, and counted symbol by symbol.
+"""Counts by bitmaps: one bit for each record and condition, combined by AND, and counted for each symbol.
 
-The records of a block are sorted by their symbol, each symbol at the start of a machine word: then one count of bits
-tells how many of the selected records show each symbol.
+The records of a block are sorted by symbol, and each symbol starts at a machine word. Counting the bits of a range of
+words then gives the number of selected records with that symbol.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import numpy.typing as npt
 from sfumato._core.array_types import Codes, Counts, Mask, Places
 from sfumato._query.counting.record_blocks import Block
 from sfumato._query.counting.shared_conditions import Workload, match_codes
-from sfumato._records.bit_sets import WORD_BITS, BitWords, count_bits, pack_bits, pack_columns
+from sfumato._records.bit_masks import WORD_BITS, BitWords, count_bits, pack_bits, pack_columns
 
 COMBINATION_BATCH = 32
-"""Combinations whose bits are counted in one call."""
+"""The number of combinations whose bits are counted in one call."""
 MEMORY = 1 << 28
-"""The bytes that the bitmaps of a block may take."""
+"""The largest size in bytes of the bitmaps of a block."""
 LINES_MEMORY = 1 << 20
-"""The bytes of the bitmaps that are handed over together: what is done with them is done in the cache."""
+"""The size in bytes of the bitmaps that are passed on together, so that they stay in the cache."""
 
 
 class WordLayout:
-    """The records of a block in the order of their symbols, each symbol filled up to whole words."""
+    """The records of a block in the order of their symbols, each symbol padded to whole words."""
 
     def __init__(self, symbols: Codes, size: int) -> None:
         counts = np.bincount(symbols, minlength=size)
@@ -42,12 +42,12 @@ class WordLayout:
 
 
 FEW_COMBINATIONS = 6
-"""Combinations that are counted faster by looking at every record than by sorting them first."""
+"""Up to this number of combinations, reading every record is faster than sorting first."""
 
 
 def count_symbols(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
-    """Some combinations at a time: how many of their records show each symbol."""
-    is_wasteful = size * WORD_BITS > 2 * block.rows  # most of the bits would only fill words up
+    """Counts the symbols of the records of each combination, some combinations at a time."""
+    is_wasteful = size * WORD_BITS > 2 * block.rows  # most bits would be padding
     count_function = count_row_symbols if is_wasteful or len(wheres) <= FEW_COMBINATIONS else count_symbol_bits
     return count_function(work, block, wheres, size)
 
@@ -78,7 +78,7 @@ NumberT = TypeVar("NumberT", bound=np.generic)
 
 
 def split_combinations(work: Workload, wheres: Iterable[int], word_count: int) -> Iterator[list[int]]:
-    """Split combinations so that the bitmaps of each part fit into the memory; those alike stay together."""
+    """Splits combinations so that the bitmaps of each part fit into memory; similar ones stay together."""
     most = max(MEMORY // (8 * max(word_count, 1)), 1)
     part: list[int] = []
     atoms: set[int] = set()
@@ -95,7 +95,7 @@ def split_combinations(work: Workload, wheres: Iterable[int], word_count: int) -
 def arrange_records(
     work: Workload, block: Block, index: Places, wheres: Sequence[int]
 ) -> tuple[list[Codes], dict[int, Mask]]:
-    """The codes and ranges of the records at each index; no condition holds where it is one more than the last."""
+    """The codes and ranges of the records at each index; an index after the last satisfies no condition."""
     used = {number for where in wheres for number in work.wheres[where]}
     columns = {work.atoms[number].column for number in used}
 
@@ -112,7 +112,7 @@ def arrange_records(
 def arrange_bits(
     work: Workload, block: Block, index: Places, wheres: Sequence[int]
 ) -> Iterator[tuple[list[int], BitWords]]:
-    """Some combinations at a time: a line of bits for each, whether the record at each index satisfies it."""
+    """Yields some combinations at a time with a row of bits each: whether the record at each index satisfies it."""
     codes, ranges = arrange_records(work, block, index, wheres)
     word_count = -(-len(index) // WORD_BITS)
     batch_size = max(min(COMBINATION_BATCH, LINES_MEMORY // (8 * max(word_count, 1))), 1)
@@ -131,7 +131,7 @@ def arrange_bits(
 def count_symbol_bits(
     work: Workload, block: Block, wheres: Sequence[int], size: int
 ) -> Iterator[tuple[list[int], Counts]]:
-    """Count the bits of combined bitmaps."""
+    """Counts the bits of combined bitmaps."""
     if not wheres:
         return
     layout = WordLayout(block.published_codes, size)
@@ -153,7 +153,7 @@ def count_symbol_bits(
 def count_row_symbols(
     work: Workload, block: Block, wheres: Sequence[int], size: int
 ) -> Iterator[tuple[list[int], Counts]]:
-    """Count the symbols of the selected records."""
+    """Counts the symbols of the selected records."""
     for number in wheres:
         yield (
             [number],
@@ -162,7 +162,7 @@ def count_row_symbols(
 
 
 def select_records(work: Workload, block: Block, where: int) -> npt.NDArray[np.int64]:
-    """The records of a block that satisfy a combination of at least one condition, by their numbers."""
+    """The row numbers of the records of a block that satisfy a combination of at least one condition."""
     first, *others = (compute_mask(work, number, block.codes, block.ranges) for number in work.wheres[where])
     mask = first
     for other in others:
@@ -181,7 +181,7 @@ def compute_mask(work: Workload, number: int, codes: Sequence[Codes], ranges: Ma
 def count_members(
     work: Workload, block: Block, places_by_where: Mapping[int, Sequence[int]]
 ) -> Iterator[tuple[int, int, Sequence[int], Counts]]:
-    """For each combination and its wanted places: its number, its records, and how many of their sets hold each."""
+    """Yields each combination with its requested values: its number of records, and of their sets with each value."""
     places = sorted({place for wanted_places in places_by_where.values() for place in wanted_places})
     sets = dict(zip(places, pack_columns(block.published_codes, places), strict=True))
     word_count = -(-block.rows // WORD_BITS)

@@ -1,4 +1,4 @@
-"""One number for the codes that a record has in some columns: the cell that it is in."""
+"""Combines the codes of a record in several columns into one integer, its cell."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from sfumato._query.counting.record_blocks import Block
 from sfumato._query.counting.shared_conditions import Workload
 
 SLICE_ROWS = 1 << 16
-"""So many numbers stay in the cache of a core."""
+"""The number of integers that fit into the cache of a core."""
 
 
 def compute_volume(shape: Iterable[int]) -> float:
-    """The number of cells, as a number that cannot overflow."""
+    """The number of cells, as a float that cannot overflow."""
     return math.prod(map(float, shape))
 
 
 def split_rows(rows: int) -> Iterator[slice]:
-    """The rows of a block, some at a time."""
+    """Splits the rows of a block into slices."""
     return (slice(start, min(start + SLICE_ROWS, rows)) for start in range(0, rows, SLICE_ROWS))
 
 
 def compute_keys(block: Block, columns: Sequence[int], shape: Sequence[int], rows: slice) -> Codes:
-    """The cells of some records, in the narrowest type: numbers of one type are multiplied several at a time."""
+    """The cells of some records, in the narrowest type, because operations on equal types use vector instructions."""
     kind = np.min_scalar_type(int(compute_volume(shape)) - 1)
     cell_keys = np.zeros(rows.stop - rows.start, dtype=kind)
     for place, (column, size) in enumerate(zip(columns, shape, strict=True)):
@@ -41,7 +41,7 @@ def compute_keys(block: Block, columns: Sequence[int], shape: Sequence[int], row
 
 
 def list_cells(work: Workload, wheres: Sequence[int], shape: Sequence[int]) -> tuple[Places, Places]:
-    """The cells that satisfy each combination of conditions on all these columns, and how many; none has a range."""
+    """The cells of each combination of conditions on all these columns, and their numbers; no condition is a range."""
     codes = [[work.atoms[number].codes for number in work.wheres[where]] for where in wheres]
     products = [list(product(*code_lists)) for code_lists in codes]
     combinations = np.array([combined for code_lists in products for combined in code_lists], dtype=np.int64).reshape(

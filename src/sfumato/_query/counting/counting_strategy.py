@@ -1,9 +1,9 @@
-"""Which way counts which combinations of conditions: cubes, tables of cells, or bitmaps; whichever takes least time.
+"""Chooses the fastest way to count each combination of conditions: cubes, tables of cells, or bitmaps.
 
-A cube costs the same however many queries it answers, so columns that are asked about together are put into one as long
-as it stays small. Where one set of columns has many combinations but no cube is worth it, a table says which of its
-cells are asked about; where several sets of columns with such tables share two columns, records are first chosen by
-these. All others, and ranges and long lists always, are left to the bitmaps.
+A cube costs the same for any number of queries, so columns that are queried together share one as long as it stays
+small. Where one set of columns has many combinations but a cube does not pay, a table maps each cell to its query.
+Where the tables of several column sets share two columns, records are first filtered by these. Bitmaps count all
+others, and always ranges and long lists.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from sfumato._query.counting.record_blocks import Block
 from sfumato._query.counting.shared_conditions import Workload
 
 LARGEST_CUBE = 1 << 20
-"""The cells up to which columns are put together in a cube, symbols included."""
+"""The largest cube that combines columns, in cells including symbols."""
 MOST_CELLS = 1 << 25
-"""The cells of all cubes, 256 MiB; and those of all tables, a quarter of that."""
+"""The cells of all cubes, 256 MiB; a quarter of this is for all tables."""
 LARGEST_TABLE = 1 << 22
-"""The cells of a table."""
+"""The largest table, in cells."""
 MOST_TRIED = 64
-"""Columns are put together with those of one of so many cubes: to try thousands would take too long."""
+"""The number of cubes that columns are tried to be merged with; trying thousands would take too long."""
 MOST_CELLS_READ = 64
-"""A combination of longer lists than this is left to the bitmaps."""
+"""Bitmaps count combinations with longer lists than this."""
 
 # Measured on one core, in nanoseconds; only their ratios matter.
 CELL, RECORD, RECORD_AND_COLUMN = 1.0, 2.2, 0.15
 LOOKUP_RECORD, TABLE_CELL, FOUND_RECORD = 1.1, 1e-6, 6.0
 COMBINATION, BITMAP_WORD, WORD_AND_CONDITION = 4000.0, 1.2, 0.5
 CHOSEN_CODE = 2.0
-"""For each column of each record that is chosen by a pair."""
+"""The price of each column of each record that a pair selects."""
 BITMAPS, BITMAP = 15.0, 0.06
-"""For each record, before the first combination is counted; and for each condition."""
+"""The prices of each record, before the first combination is counted, and of each condition."""
 
 Columns = tuple[int, ...]
 Pair = tuple[int, int]
@@ -46,20 +46,20 @@ CellCounter = Cube | CellLookup | SharedPair
 
 @dataclass(frozen=True, eq=False)
 class CountingStrategy:
-    """The ways that are worth it, and the combinations that are left to the bitmaps."""
+    """The selected cubes and tables, and the combinations that are left to the bitmaps."""
 
     cell_counters: Sequence[CellCounter]
     bitmap_wheres: Sequence[int]
     sizes: Sequence[int]
-    """The codes of each column that cubes and tables have room for."""
+    """The number of codes of each column that cubes and tables have room for."""
 
     def has_room(self, block: Block) -> bool:
-        """Whether there is room for all codes of a block."""
+        """Whether all codes of a block fit."""
         return all(codes.max(initial=0) < size for codes, size in zip(block.codes, self.sizes, strict=True))
 
 
 def choose_strategy(work: Workload, wheres: Sequence[int], symbols: int, block: Block) -> CountingStrategy:
-    """How to count combinations in blocks like this one; of the codes that are not asked about, only if they occur."""
+    """Chooses the counting ways for blocks like this one; it counts codes outside the queries only if they occur."""
     pricing = _Pricing(work, symbols, block)
     listed = {number for number, atom in work.atoms.items() if len(atom.codes) != 1}
     short = [where for where in wheres if listed.isdisjoint(work.wheres[where]) or _is_short(work, where)]
@@ -93,7 +93,7 @@ def choose_strategy(work: Workload, wheres: Sequence[int], symbols: int, block: 
 
 
 def _is_short(work: Workload, where: int) -> bool:
-    """Whether a combination has no range, and few cells to add up."""
+    """Whether a combination has no range and only a few cells to add up."""
     atoms = [work.atoms[number] for number in work.wheres[where]]
     return (
         all(atom.range is None for atom in atoms)
@@ -102,7 +102,7 @@ def _is_short(work: Workload, where: int) -> bool:
 
 
 class _Pricing:
-    """What each way would cost in one block."""
+    """The cost of each way in one block."""
 
     def __init__(self, work: Workload, symbols: int, block: Block) -> None:
         self.work, self.symbols, self.rows = work, symbols, block.rows
@@ -134,12 +134,12 @@ class _Pricing:
         return len(wheres) * price
 
     def price_cheapest(self, columns: Columns, wheres: Sequence[int]) -> float:
-        """Without a cube."""
+        """The price of the cheapest way without a cube."""
         by_bitmaps = self.price_bitmaps(columns, wheres)
         return min(self.price_table(columns, wheres), by_bitmaps) if self.select_fitting([columns]) else by_bitmaps
 
     def choose_tables(self, grouped: Mapping[Columns, Sequence[int]], *, has_bitmaps: bool) -> list[Columns]:
-        """The sets of columns whose cells are looked up: where it costs less, or all if that costs less together."""
+        """The column sets with a table: each where it costs less, or all if that costs less in total."""
         fitting = self.select_fitting(grouped)
         prices = {columns: self.price_table(columns, grouped[columns]) for columns in fitting}
         by_bitmaps = {columns: self.price_bitmaps(columns, grouped[columns]) for columns in fitting}
@@ -147,7 +147,7 @@ class _Pricing:
         if has_bitmaps or len(fitting) < len(grouped):
             return cheaper
         others = sum(len(grouped[columns]) for columns in fitting if prices[columns] >= by_bitmaps[columns])
-        # Bitmaps have to be made first, unless so few are looked for that they are found without.
+        # Bitmaps must be built first, unless there are only a few combinations, which need none.
         first = self.rows * (BITMAPS + BITMAP * len(self.work.atoms)) if others > FEW_COMBINATIONS else 0.0
         mixed = first + sum(min(prices[columns], by_bitmaps[columns]) for columns in fitting)
         shared = sum(
@@ -156,7 +156,7 @@ class _Pricing:
         return fitting if sum(prices.values()) - shared < mixed else cheaper
 
     def select_fitting(self, several: Iterable[Columns]) -> list[Columns]:
-        """The sets of columns whose tables there is room for; small ones first."""
+        """The column sets whose tables fit into memory, small ones first."""
         fitting_columns, room = [], float(MOST_CELLS)
         for columns in sorted(several, key=lambda candidate: (compute_volume(self.get_shape(candidate)), candidate)):
             size = compute_volume(self.get_shape(columns))
@@ -166,7 +166,7 @@ class _Pricing:
         return fitting_columns
 
     def choose_shared_pairs(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Pair, list[Columns], float]]:
-        """Pairs of columns by which records are chosen first, the sets of columns that have them, and what it saves."""
+        """Pairs of columns that select records first, with the column sets that contain them and the saving."""
         pairs_by_columns: dict[Pair, dict[Columns, set[Pair]]] = {}
         for columns, wheres in grouped.items():
             for pair in combinations(columns, 2):
@@ -191,7 +191,7 @@ class _Pricing:
     def compute_saving(
         self, pair: Pair, pairs_by_columns: Mapping[Columns, set[Pair]], prices: Mapping[Columns, float]
     ) -> float:
-        """What is saved if only those records are looked at that have one of the asked pairs."""
+        """The saving from reading only the records with one of the queried pairs."""
         codes = self.codes
         cells = sum(codes[first] * codes[second] for first, second in set[Pair]().union(*pairs_by_columns.values()))
         share = min(cells / compute_volume(self.get_shape(pair)), 1)
@@ -200,7 +200,7 @@ class _Pricing:
         return (1 - share) * sum(prices[columns] for columns in pairs_by_columns) - first
 
     def build_covers(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Columns, list[Columns]]]:
-        """Sets of columns whose cubes stay small, and the combinations of columns that each of them answers."""
+        """Column sets whose cubes stay small, with the column combinations that each of them answers."""
         covers: list[tuple[Columns, list[Columns]]] = []
         for columns in sorted(grouped, key=lambda candidate: (self.count_cells(candidate), candidate)):
             first = max(len(covers) - MOST_TRIED, 0)

@@ -1,6 +1,6 @@
-"""Counting by cubes: the records of all combinations of some columns, and what they show, counted at once.
+"""Counts by cubes: the symbols of all combinations of some columns, in one pass.
 
-A cube costs the same however many queries it answers, and answers those on some of its columns too.
+A cube costs the same for any number of queries, and also answers those on some of its columns.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from sfumato._query.counting.shared_conditions import Workload
 
 
 class Cube:
-    """Some columns, and the combinations of conditions that it answers; cells are by the columns, then by symbols."""
+    """Some columns, with the combinations of conditions that the cube answers; its cells are columns, then symbols."""
 
     def __init__(self, columns: tuple[int, ...], shape: tuple[int, ...], wheres: Sequence[int], symbols: int) -> None:
         self.columns, self.shape, self.wheres, self.symbols = columns, shape, wheres, symbols
         self.size = int(compute_volume(shape)) * symbols
 
     def count(self, block: Block) -> Counts:
-        """How many records of a block are in each cell."""
+        """The number of records of a block in each cell."""
         cell_keys, kind = np.empty(block.rows, dtype=np.int64), np.min_scalar_type(self.size)
         for rows in split_rows(block.rows):
             cells = compute_keys(block, self.columns, self.shape, rows).astype(kind)
@@ -34,7 +34,7 @@ class Cube:
         return np.bincount(cell_keys, minlength=self.size)
 
     def iter_counts(self, work: Workload, cell_counts: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
-        """For the combinations of each set of columns: how many of their records show each symbol."""
+        """Yields the combinations of each column set with the symbol counts of their records."""
         margins: dict[tuple[int, ...], Counts] = {self.columns: cell_counts.reshape(*self.shape, self.symbols)}
         grouped = group_by_columns(work, self.wheres)
         lists = {number for number, atom in work.atoms.items() if len(atom.codes) != 1}
@@ -51,7 +51,7 @@ class Cube:
 
 
 def _compute_margin(margins: Mapping[tuple[int, ...], Counts], columns: tuple[int, ...]) -> Counts:
-    """The counts by fewer columns, added up from the smallest counts that have them."""
+    """The counts by fewer columns, summed from the smallest cube that contains these columns."""
     source = min(
         (margin_columns for margin_columns in margins if set(columns) <= set(margin_columns)),
         key=lambda margin_columns: margins[margin_columns].size,
@@ -61,7 +61,7 @@ def _compute_margin(margins: Mapping[tuple[int, ...], Counts], columns: tuple[in
 
 
 def group_by_columns(work: Workload, wheres: Sequence[int]) -> dict[tuple[int, ...], list[int]]:
-    """Combinations by the columns that they name, in the order of the columns."""
+    """Groups combinations by the columns that they name, in column order."""
     grouped: dict[tuple[int, ...], list[int]] = {}
     for where in wheres:
         grouped.setdefault(work.list_columns(where), []).append(where)

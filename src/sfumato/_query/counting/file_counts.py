@@ -1,6 +1,6 @@
-"""Counting what some files of a release hold: here all files together, or each where it can be reached.
+"""Counts the records in files of a release: all files here, or each file where it is stored.
 
-All that travels can be pickled, so that an engine may count a file each, and what was counted is added up.
+Everything that is sent can be pickled, so an engine can count each file, and the counts are added up.
 """
 
 from __future__ import annotations
@@ -32,39 +32,39 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class RecordFiles:
-    """The files of the records, and who counts them if it is somebody else."""
+    """The files of the records, and the engine that counts them, if any."""
 
     files: Sequence[File]
     engine: Engine | None = None
 
     def count_files(self, count: Callable[[Sequence[File]], Result]) -> Iterator[Result]:
-        """What is counted in all files together, or in each by an engine."""
+        """Counts all files together here, or each file with an engine."""
         if self.engine is None:
             yield count(self.files)
         else:
-            # Whoever counts may work in another folder.
+            # The engine may work in another folder.
             files = [file.absolute() if isinstance(file, Path) else file for file in self.files]
             yield from self.engine.map_items(count, [(file,) for file in files])
 
 
 @dataclass(frozen=True, eq=False)
 class FileCounter:
-    """The conditions of a workload, and how to read what a record shows: counts any files of a release."""
+    """The conditions of a workload with the reader of published values; it counts any files of a release."""
 
     work: Workload
     read: RecordReader
     published_columns: Sequence[str]
-    """The columns that show something."""
+    """The columns that hold published values."""
     schema: pa.Schema
 
     def _read_batches(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
-        """The columns of the records that are needed."""
+        """The needed columns of the records."""
         return read_batches(
             files, self.schema, [*(column.name for column in self.work.columns), *self.published_columns]
         )
 
     def count_symbols(self, size: int, files: Sequence[File]) -> Counts:
-        """For each condition, how many of its records show each symbol."""
+        """For each condition, the number of its records with each symbol."""
         rows, make = count_rows(files), BlockMaker(self.work, self.read)
         counting = SymbolCounter(self.work, size)
         _process_batches(lambda batch: counting.add(make(batch)), self._read_batches(files), rows)
@@ -73,7 +73,7 @@ class FileCounter:
     def count_members(
         self, size: int, places_by_where: Mapping[int, Sequence[int]], files: Sequence[File]
     ) -> tuple[Counts, Counts]:
-        """For each condition, how many sets of its records hold each member that is listed for it, and its records."""
+        """For each condition, its number of records, and of their sets that contain each listed member."""
         conditions = len(self.work.wheres)
         counts, rows = np.zeros((conditions, size), dtype=np.int64), np.zeros(conditions, dtype=np.int64)
         make, lock = BlockMaker(self.work, self.read), Lock()
@@ -89,28 +89,28 @@ class FileCounter:
         return counts, rows
 
     def read_blocks(self, files: Sequence[File]) -> list[Block]:
-        """The records themselves, as codes: fewer bytes than counts by bucket would be."""
+        """Reads the records as codes, which take fewer bytes than counts by bucket would."""
         return [*map(BlockMaker(self.work, self.read), self._read_batches(files))]
 
 
 class SymbolCounter:
-    """For each condition, how many of its records show each symbol, by the ways that are worth it.
+    """Counts the symbols of each condition's records, in the fastest ways.
 
-    Blocks may be added by several threads at a time.
+    Several threads may add blocks at the same time.
     """
 
     def __init__(self, work: Workload, size: int, kind: type[np.number] = np.int64) -> None:
-        """Begin with nothing."""
+        """Starts with empty counts."""
         self.work, self.size, self.lock = work, size, Lock()
         self.symbol_counts = np.zeros((len(work.wheres), size), dtype=kind)
         self.unconditional_wheres = [number for number, where in enumerate(work.wheres) if not where]
         self.conditional_wheres = [number for number, where in enumerate(work.wheres) if where]
         self.strategy: CountingStrategy | None = None
         self.cubes: dict[Cube, Counts] = {}
-        """What each cube has counted so far."""
+        """The counts of each cube so far."""
 
     def add(self, block: Block) -> None:
-        """Count the records of a block."""
+        """Counts the records of a block."""
         with self.lock:
             strategy = self.strategy = self.strategy or choose_strategy(
                 self.work, self.conditional_wheres, self.size, block
@@ -121,7 +121,7 @@ class SymbolCounter:
                 cells = cell_counter.count(block)
                 with self.lock:
                     self._add_cells(cell_counter, cells)
-        else:  # other values than those of the first block
+        else:  # other values than in the first block
             bitmap_wheres = self.conditional_wheres
         if self.unconditional_wheres:
             all_counts = np.bincount(block.published_codes, minlength=self.size).astype(self.symbol_counts.dtype)
@@ -132,7 +132,7 @@ class SymbolCounter:
                 self.symbol_counts[numbers] += counts
 
     def _add_cells(self, cell_counter: CellCounter, cells: Counts) -> None:
-        """Add up what was counted: the cells of a cube as they are, because they answer more than one could write."""
+        """Adds new counts; a cube keeps its cells, because it answers more queries than can be written out."""
         if isinstance(cell_counter, Cube):
             cube = self.cubes.get(cell_counter)
             self.cubes[cell_counter] = cells if cube is None else np.add(cube, cells, out=cube)
@@ -144,14 +144,14 @@ class SymbolCounter:
             self.symbol_counts[numbers] += counts
 
     def collect_counts(self) -> Counts:
-        """All that was counted, a line for each condition."""
+        """All counts, one row for each condition."""
         for cube, cells in self.cubes.items():
             self._add_answers(cube, cells)
         return self.symbol_counts
 
 
 def _process_batches(work: Callable[[pa.RecordBatch], None], batches: Iterable[pa.RecordBatch], rows: int) -> None:
-    """Work on every batch; on several at a time if there are several."""
+    """Processes every batch, several at a time if there are several."""
     if rows <= BLOCK_ROWS:
         for batch in batches:
             work(batch)

@@ -1,9 +1,9 @@
-"""Thousands of counts in one reading of a release.
+"""Answers thousands of counts in one pass over a release.
 
-A query is a set of sensitive values and a condition for each of some public columns. The queries are taken apart into
-the conditions they share (`query_workload`), the release is read once as codes (`record_blocks`), the records of each
-condition are counted by what they show (`file_counts`) in the ways that take least time (`counting_strategy`), and all
-counts become estimates at once.
+A query is a set of sensitive values and a condition for each of some public columns. `shared_conditions` splits the
+queries into the conditions that they share, and `record_blocks` reads the release once as codes. `file_counts` counts
+the published values for each condition, in the fastest way that `counting_strategy` finds. All counts then become
+estimates at once.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import pyarrow as pa
 
 from sfumato._core.array_types import Codes, Counts, Places
 from sfumato._query.counting import bitmap_counts
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.counting.file_counts import FileCounter, RecordFiles, SymbolCounter
 from sfumato._query.counting.record_blocks import Block, read_record_schema
 from sfumato._query.counting.shared_conditions import Workload, build_workload
 from sfumato._query.estimate import Estimates
 from sfumato._query.query_runner import find_method
 from sfumato._records import RecordReader
-from sfumato._records.bit_sets import BitWords
+from sfumato._records.bit_masks import BitWords
 from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Moments
 
 MOST_COUNTS = 1 << 26
-"""Combinations times symbols that are tallied in one reading; more take several readings."""
+"""The largest product of combinations and symbols in one pass; more take several passes."""
 
 
 def count_many(
@@ -41,16 +41,16 @@ def count_many(
     method: str | None = None,
     records: RecordFiles | None = None,
 ) -> Estimates:
-    """Answer many counts in one reading of the release, as `count` would answer each.
+    """Answers many counts in one pass over the release, with the same results as `count` for each.
 
-    The folder has the tables beside the records; and the records too, unless it is said where they are and who counts.
+    The folder holds the tables beside the records. It also holds the records, unless `records` gives their location and
+    engine.
     """
     for query in queries:
         candidate: object = query
         if not (isinstance(candidate, CountQuery) and isinstance(candidate.where, Mapping)):
             raise QueryError(
-                f"{query!r} is no query that can be counted with others: write CountQuery(where={{'sex': 'F'}}, "
-                "values=['HIV'])."
+                f"{query!r} cannot be counted with others: write CountQuery(where={{'sex': 'F'}}, values=['HIV'])."
             )
     records, estimator = records or RecordFiles(manifest.list_data_paths(folder)), find_method(manifest, method)
     schema = read_record_schema(records.files, manifest)
@@ -85,9 +85,9 @@ def count_many(
 
 
 def _group_by_wheres(work: Workload) -> Iterator[tuple[list[Places], list[Places] | None]]:
-    """Sets of values that are asked for under the same conditions, and the queries of each in the same order.
+    """Yields the value sets that share conditions, with the queries of each in the same order.
 
-    What an estimator learns of the records of a condition is learnt once for all these sets; and of no set nothing.
+    An estimator does its work on the records of a condition once for all these sets, and not at all without sets.
     """
     groups_by_wheres: dict[bytes, tuple[list[Places], list[Places]]] = {}
     for group, places in _group_by_set(work):
@@ -101,7 +101,7 @@ def _group_by_wheres(work: Workload) -> Iterator[tuple[list[Places], list[Places
 
 
 def _group_by_set(work: Workload) -> Iterator[tuple[Places, Places | None]]:
-    """The queries of each set of values, by their conditions."""
+    """Yields the queries of each value set, by their conditions."""
     order = np.lexsort((work.where_numbers, work.set_numbers))
     present, starts = np.unique(work.set_numbers[order], return_index=True)
     for number, group in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
@@ -110,26 +110,26 @@ def _group_by_set(work: Workload) -> Iterator[tuple[Places, Places | None]]:
 
 @dataclass(frozen=True, eq=False)
 class BlockCounter:
-    """The conditions of a workload, whose records are counted block by block: what files have is added up."""
+    """Counts the records of a workload's conditions block by block, and adds up the counts of files."""
 
     work: Workload
     manifest: Manifest
     records: RecordFiles
     schema: pa.Schema
     has_all_members: bool = False
-    """Whether all members of sets are counted, and not only those that are asked about."""
+    """Whether all members of sets are counted, not only the requested ones."""
 
     def _make_file_counter(self, read: RecordReader) -> FileCounter:
         return FileCounter(self.work, read, self.manifest.protected_columns, self.schema)
 
     def count_symbols(self, read: RecordReader, size: int) -> Counts:
-        """For each condition, how many of its records show each symbol."""
+        """For each condition, the number of its records with each symbol."""
         return reduce(np.add, self.records.count_files(partial(self._make_file_counter(read).count_symbols, size)))
 
     def count_members(
         self, read: RecordReader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
     ) -> tuple[Counts, Counts]:
-        """For each condition, how many sets of its records hold each member that is needed, and its records."""
+        """For each condition, its number of records, and of their sets that contain each needed member."""
         work, conditions = self.work, len(self.work.wheres)
         all_places = range(len(self.manifest.domain)) if self.has_all_members else ()
         places_by_where: list[set[int]] = [set(all_places) for _ in range(conditions)]
@@ -150,7 +150,7 @@ class BlockCounter:
         return counts, rows
 
     def load_records(self, read: RecordReader) -> MemoryRecords:
-        """All records in one block: what belongs together may stand anywhere."""
+        """Loads all records into one block, because related records may stand anywhere."""
         all_blocks = [
             block for blocks in self.records.count_files(self._make_file_counter(read).read_blocks) for block in blocks
         ]
@@ -187,29 +187,29 @@ class MemoryRecords:
 
     @property
     def published_codes(self) -> Codes:
-        """What each record shows."""
+        """The published code of each record."""
         return self.block.published_codes
 
     def count_codes(self, codes: Codes, size: int) -> Counts:
-        """For each condition, how many of its records have each code."""
-        # Thousands of conditions times thousands of kinds take much memory, and no count exceeds the records.
+        """For each condition, the number of its records with each code."""
+        # Thousands of conditions times thousands of kinds need much memory, and no count exceeds the records.
         kind = np.int32 if self.block.rows < 1 << 31 else np.int64
         counting = SymbolCounter(self.work, size, kind)
         counting.add(replace(self.block, published_codes=codes))
         return counting.collect_counts()
 
     def iter_place_sets(self) -> Iterator[tuple[Places, Sequence[int]]]:
-        """Each set of places that is asked for, and the numbers of the conditions under which it is."""
+        """Yields each requested value set with the numbers of its conditions."""
         for group, places in _group_by_set(self.work):
             if places is not None:
                 yield places, np.unique(self.work.where_numbers[group]).tolist()
 
     def iter_bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
-        """Some of these conditions at a time: a line of bits each, whether the record at each index satisfies it."""
+        """Yields some conditions at a time with a row of bits each: whether the record at each index satisfies it."""
         return bitmap_counts.arrange_bits(self.work, self.block, index, wheres)
 
     def select(self, rows: Places, codes: Codes) -> MemoryRecords:
-        """Some of the records, with what they shall show."""
+        """Some of the records, with new published codes."""
         block = self.block
         ranges = {number: mask[rows] for number, mask in block.ranges.items()}
         return MemoryRecords(
@@ -217,7 +217,7 @@ class MemoryRecords:
         )
 
     def count_condition(self, where: int, size: int) -> Counts:
-        """How many records of one condition show each code."""
+        """The number of records of one condition with each code."""
         published_codes = self.block.published_codes
         if self.work.wheres[where]:
             published_codes = published_codes[bitmap_counts.select_records(self.work, self.block, where)]

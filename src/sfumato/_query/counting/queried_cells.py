@@ -1,7 +1,7 @@
-"""Counting the cells that are asked about: a table says of each cell of some columns which of them it is, if any.
+"""Counts only the queried cells: a table maps each cell of some columns to its query, if any.
 
-It costs the same however many combinations of these columns are asked about, and however many symbols there are; the
-records of all other cells are left behind at once.
+The cost does not depend on the number of combinations or symbols, because the records of all other cells are skipped at
+once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CellLookup:
         self.columns, self.shape, self.wheres, self.symbols = columns, shape, wheres, symbols
         asked_keys, self.sizes = list_cells(work, wheres, shape)
         self.cells, self.numbers = np.unique(asked_keys, return_inverse=True)
-        """The cells that are asked about, and which of them each cell of each combination is."""
+        """The queried cells, and for each cell of each combination its number among them."""
         self.cell_count = len(self.cells)
         self.lookup_table = np.full(
             int(compute_volume(shape)), self.cell_count, dtype=np.min_scalar_type(self.cell_count)
@@ -34,11 +34,11 @@ class CellLookup:
 
     @property
     def size(self) -> int:
-        """How many numbers are counted."""
+        """The number of counts."""
         return self.cell_count * self.symbols
 
     def count(self, block: Block) -> Counts:
-        """How many records of a block are in each of these cells, by symbols."""
+        """The records of a block in each of these cells, by symbol."""
         cell_counts = [np.zeros(0, dtype=np.int64)]
         for rows in split_rows(block.rows):
             numbers = self.lookup_table.take(compute_keys(block, self.columns, self.shape, rows))
@@ -47,7 +47,7 @@ class CellLookup:
         return np.bincount(np.concatenate(cell_counts), minlength=self.size)
 
     def iter_counts(self, work: Workload, cell_counts: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
-        """For each combination, how many of its records show each symbol."""
+        """Yields each combination with the symbol counts of its records."""
         lines = cell_counts.reshape(self.cell_count, self.symbols)
         if (self.sizes == 1).all():
             yield self.wheres, lines[self.numbers]
@@ -57,7 +57,7 @@ class CellLookup:
 
 
 class SharedPair:
-    """Combinations on several sets of columns, all with the same two: first, records are chosen by these."""
+    """Combinations on several column sets that share two columns, which select the records first."""
 
     def __init__(self, pair: tuple[int, int], shape: tuple[int, int], lookups: Sequence[CellLookup]) -> None:
         self.pair, self.shape, self.lookups = pair, shape, lookups
@@ -68,7 +68,7 @@ class SharedPair:
             self.is_asked[codes[pair[0]] * shape[1] + codes[pair[1]]] = True
 
     def count(self, block: Block) -> Counts:
-        """How many records of a block are in each of the cells of each set of columns, by symbols."""
+        """The records of a block in each cell of each column set, by symbol."""
         row_numbers = [np.zeros(0, dtype=np.int64)]
         for rows in split_rows(block.rows):
             row_numbers.append(
@@ -80,7 +80,7 @@ class SharedPair:
         return np.concatenate([item.count(chosen_block) for item in self.lookups])
 
     def iter_counts(self, work: Workload, cell_counts: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
-        """For each combination, how many of its records show each symbol."""
+        """Yields each combination with the symbol counts of its records."""
         ends = np.cumsum([lookup.size for lookup in self.lookups])
         for lookup, lookup_counts in zip(self.lookups, np.split(cell_counts, ends[:-1]), strict=True):
             yield from lookup.iter_counts(work, lookup_counts)

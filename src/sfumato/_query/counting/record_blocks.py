@@ -1,4 +1,4 @@
-"""The records of a release, block by block, as codes: what each shows, and how it stands to the conditions asked."""
+"""Reads the records of a release in blocks of codes: published values and results of conditions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from sfumato._core.array_types import Codes, Mask
 from sfumato._core.cell_values import Scalar, simplify_type
 from sfumato._core.object_store import Address, File, open_for_arrow
-from sfumato._query.counting.count_queries import Range
+from sfumato._query.counting.count_request import Range
 from sfumato._query.counting.shared_conditions import QueriedColumn, Workload, convert_moment
 from sfumato._records import RecordReader
 from sfumato._records.column_codes import encode_values
@@ -29,19 +29,19 @@ BLOCK_ROWS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some records of a release."""
+    """A block of records."""
 
     rows: int
     codes: Sequence[Codes]
-    """For each column that is asked about: the code of each record."""
+    """The code of each record, for each queried column."""
     ranges: Mapping[int, Mask]
-    """For each condition that is a range, by its number: whether each record satisfies it."""
+    """For each range condition, by its number: whether each record satisfies it."""
     published_codes: Codes
-    """The symbol or the bucket of each record; or a row of zeros and ones for each set."""
+    """The symbol or the bucket of each record, or a row of zeros and ones for each set."""
 
 
 def read_record_schema(paths: Sequence[File], manifest: Manifest) -> pa.Schema:
-    """The columns of the records, if all are there that the release speaks of; files have the same ones."""
+    """The schema of the records; it checks that all columns of the release exist and that all files agree."""
     path = paths[0]
     try:
         schema = pq.read_schema(open_for_arrow(path))
@@ -53,7 +53,7 @@ def read_record_schema(paths: Sequence[File], manifest: Manifest) -> pa.Schema:
 
 
 def count_rows(paths: Sequence[File]) -> int:
-    """How many records there are; of a file in a store, which nobody has looked at, not more than can be in it."""
+    """The number of records; for an unread file in a store, the largest number that it can hold."""
     rows = 0
     for path in paths:
         try:
@@ -68,23 +68,23 @@ def count_rows(paths: Sequence[File]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class BlockMaker:
-    """Makes blocks of batches: of the columns that are asked about, and those from which the reader makes something."""
+    """Turns batches into blocks: queried columns, and the published values that the reader needs."""
 
     work: Workload
     read: RecordReader
 
     @cached_property
     def values(self) -> list[pa.Array]:
-        """The values of each column that are asked about."""
+        """The queried values of each column."""
         return [column.values for column in self.work.columns]
 
     def __call__(self, batch: pa.RecordBatch) -> Block:
-        """The block of a batch."""
+        """Turns a batch into a block."""
         work = self.work
         arrays = [batch.column(column.name) for column in work.columns]
         return Block(
             batch.num_rows,
-            [encode_values(array, wanted) for array, wanted in zip(arrays, self.values, strict=True)],
+            [encode_values(array, values) for array, values in zip(arrays, self.values, strict=True)],
             {
                 number: find_in_range(arrays[atom.column], work.columns[atom.column], atom.range)
                 for number, atom in work.atoms.items()
@@ -95,7 +95,7 @@ class BlockMaker:
 
 
 def read_batches(paths: Sequence[File], schema: pa.Schema, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The named columns, texts by their dictionaries."""
+    """Reads the named columns, strings as dictionaries."""
     texts = [field.name for field in schema if pa.types.is_string(simplify_type(field.type))]
     for path in paths:
         try:
@@ -115,7 +115,7 @@ _COMPARISONS = {">=": pc.greater_equal, ">": pc.greater, "<=": pc.less_equal, "<
 
 
 def find_in_range(array: pa.Array, column: QueriedColumn, asked_range: Range) -> Mask:
-    """Whether each record lies in a range; a missing value lies in none that has an end."""
+    """Whether each record lies in a range; a missing value lies in no range with a limit."""
     if not asked_range.list_ends():
         return np.ones(len(array), dtype=np.bool_)
     is_encoded = pa.types.is_dictionary(array.type)

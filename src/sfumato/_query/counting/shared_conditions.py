@@ -1,4 +1,4 @@
-"""Queries taken apart: which conditions they share, which values they look for, and how each is put together."""
+"""Splits queries into the conditions and value sets that they share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sfumato._core.array_types import Codes, Mask, Places
 from sfumato._core.cell_values import Scalar, Value, display, find_field_type, simplify_type
-from sfumato._query.counting.count_queries import Condition, CountQuery, Range
+from sfumato._query.counting.count_request import Condition, CountQuery, Range
 from sfumato._query.impossible_literals import describe_missing_value, explain_missing_range, explain_missing_value
 from sfumato._release.manifest import Manifest
 from sfumato._request.schema import Ranges, explain_missing_column
@@ -27,15 +27,15 @@ _COMPARABLE_TYPES: Mapping[str, tuple[type, ...]] = {
     "date": (datetime.date,),
     "datetime": (datetime.date,),
 }
-"""What a value must be to be compared with a column of a Data Package type."""
+"""The Python types that can be compared with a column of each Data Package type."""
 
 
 @dataclass
 class QueriedColumn:
     """A public column that some query names.
 
-    Its values are numbered as the queries mention them, and in the end in their order; then comes the missing value,
-    then all others together.
+    Its codes first number the queried values, in order of mention and finally in their own order. The missing value
+    follows, and then all other values share one code.
     """
 
     name: str
@@ -44,7 +44,7 @@ class QueriedColumn:
 
     @property
     def values(self) -> pa.Array:
-        """The mentioned values, in the type of the column."""
+        """The queried values, in the type of the column."""
         return pa.array(list(self.codes_by_value), type=self.kind)
 
     @property
@@ -58,16 +58,16 @@ class QueriedColumn:
         return len(self.codes_by_value) + 2
 
     def encode(self, value: Scalar) -> int | None:
-        """The code of a value, -1 for the missing one (it is known only in the end); None if no record can have it."""
+        """The code of a value; -1 for the missing value, whose code comes later; None if no record can have it."""
         if value is None:
             return -1
         converted = self.convert(value)
         return None if converted is None else self.codes_by_value.setdefault(converted, len(self.codes_by_value))
 
     def put_in_order(self) -> list[int]:
-        """Number the mentioned values in their order, as releases list them; the new codes, that of the missing last.
+        """Renumbers the queried values in their own order, as releases list them; returns the new codes, missing last.
 
-        Where all values of a column are mentioned, the numbers in the file then are the codes.
+        Where queries name all values of a column, the numbers in the file are then the codes.
         """
         order = sorted(self.codes_by_value)  # type: ignore[type-var]
         place = {value: code for code, value in enumerate(order)}
@@ -76,7 +76,7 @@ class QueriedColumn:
         return [*ordered_codes, self.missing_code]
 
     def convert(self, value: Scalar) -> Scalar:
-        """The value as the column would hold it; None if it cannot."""
+        """Converts the value to the column's type; None if impossible."""
         self.check(value)
         if pa.types.is_integer(self.kind) and not isinstance(value, int):
             is_whole = math.isfinite(value) and value == int(value)  # type: ignore[arg-type]
@@ -92,7 +92,7 @@ class QueriedColumn:
         return converted + 0.0 if isinstance(converted, float) else converted  # zero has one sign
 
     def check(self, value: Scalar) -> None:
-        """Refuse a value that is of another kind than the column: it is a mistake, not a count of zero."""
+        """Rejects a value of another kind than the column, which is a mistake, not a count of zero."""
         kind = find_field_type(self.kind) or ""
         is_bool = isinstance(value, bool) and kind != "boolean"
         is_moment = isinstance(value, datetime.datetime) and kind == "date"
@@ -101,7 +101,7 @@ class QueriedColumn:
 
 
 COLUMN_SHIFT = 32
-"""A condition is numbered by its column and its place among the conditions of that column, in this many bits."""
+"""The bits for a condition's number within its column; the column's number stands above them."""
 
 
 @dataclass(frozen=True)
@@ -115,14 +115,14 @@ class Atom:
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Distinct conditions, their combinations, the sets of values, and which of them each query has."""
+    """Distinct conditions, their combinations, the value sets, and the numbers of both for each query."""
 
     columns: Sequence[QueriedColumn]
     atoms: Mapping[int, Atom]
     wheres: Sequence[tuple[int, ...]]
-    """Each combination as the numbers of its atoms, in the order of their columns and no two of one column."""
+    """Each combination as the numbers of its atoms, in column order, at most one for each column."""
     sets: Sequence[Places | None]
-    """Sets of places of the domain; None for all of them, where nothing needs to be estimated."""
+    """Sets of domain indices; None for all values, where no estimate is needed."""
     where_numbers: Places
     set_numbers: Places
 
@@ -147,14 +147,14 @@ class Workload:
 
 
 def build_workload(queries: Sequence[CountQuery], manifest: Manifest, schema: pa.Schema) -> Workload:
-    """Number everything that the queries have in common."""
+    """Numbers the shared conditions and value sets of all queries."""
     reader = _QueryReader(manifest, schema)
     pairs = np.array([reader.read_query(query) for query in queries], dtype=np.int64).reshape(-1, 2)
     return Workload(reader.columns, reader.build_atoms(), list(reader.wheres), reader.sets, pairs[:, 0], pairs[:, 1])
 
 
 class _QueryReader:
-    """Reads queries one by one; what was seen before is found by one look."""
+    """Reads queries one by one, and finds known conditions by a single lookup."""
 
     def __init__(self, manifest: Manifest, schema: pa.Schema) -> None:
         self.manifest, self.schema = manifest, schema
@@ -170,13 +170,13 @@ class _QueryReader:
         self.set_numbers: dict[tuple[Value, ...] | None, int] = {}
 
     def read_query(self, query: CountQuery) -> tuple[int, int]:
-        """The number of the query's combination of conditions, and that of its set of values."""
+        """The numbers of the query's combination of conditions and of its value set."""
         atom_numbers = self.numbers_by_condition
         if self.levels and any(str(name).lower() in self.levels for name in query.where):
             query = self._resolve_levels(query)
         try:
             atoms = [atom_numbers[item] for item in query.where.items()]
-        except (KeyError, TypeError):  # a condition that is new, or a list
+        except (KeyError, TypeError):  # a new condition, or a list
             atoms = [self._number_condition(*item) for item in query.where.items()]
         atoms.sort()
         where = self.wheres.setdefault(tuple(atoms), len(self.wheres))
@@ -193,7 +193,7 @@ class _QueryReader:
         return where, set_number
 
     def _resolve_levels(self, query: CountQuery) -> CountQuery:
-        """The query with its conditions on levels of the sensitive column as values to look for."""
+        """The query with conditions on levels of the sensitive column replaced by values."""
         values = None if query.values is None else self._find_places(_make_value_tuple(query.values))
         places = list(range(len(self.places))) if values is None else values.tolist()
         where: dict[str, Condition] = {}
@@ -203,7 +203,7 @@ class _QueryReader:
                 where[name] = condition
                 continue
             if isinstance(condition, Range):
-                raise QueryError(f"{name!r} is a level: name the groups to look for, not a range.")
+                raise QueryError(f"{name!r} is a level: list the groups to count, not a range.")
             group_names = _list_condition_values(condition)
             if unknown := [group for group in group_names if group not in groups]:
                 raise QueryError(describe_missing_value(display(unknown[0]), name, groups, "group"))
@@ -216,16 +216,16 @@ class _QueryReader:
         try:
             key = (name, condition if isinstance(condition, Hashable) else tuple(condition))
             atom_number = self.numbers_by_condition.get(key)
-        except TypeError as error:  # of several values, one is several again
+        except TypeError as error:  # one of several values is itself a collection
             raise QueryError(
-                f"{condition!r} cannot be compared with {name!r}: give a value, several, or a Range."
+                f"{condition!r} cannot be compared with {name!r}: give one value, several values, or a Range."
             ) from error
         if atom_number is None:
             atom_number = self.numbers_by_condition[key] = self._add_atom(name, condition)
         return atom_number
 
     def build_atoms(self) -> dict[int, Atom]:
-        """The conditions, now that all values of a column are known, and so their codes and the missing one's."""
+        """Builds the conditions, now that all values and codes of each column are known."""
         codes = [column.put_in_order() for column in self.columns]
         return {
             number: Atom(atom.column, tuple(sorted(codes[atom.column][code] for code in atom.codes)), atom.range)
@@ -253,7 +253,7 @@ class _QueryReader:
         column_name = self.names.get(name.lower())
         if column_name is None:
             if name.lower() in {sensitive_name.lower() for sensitive_name in self.manifest.sensitive_columns}:
-                raise QueryError(f"{name!r} is sensitive: name the values to look for, not a condition.")
+                raise QueryError(f"{name!r} is sensitive: list the values to count, not a condition.")
             raise QueryError(explain_missing_column(name, self.names.values(), "the release has no public column"))
         if column_name not in self.column_numbers:
             self.column_numbers[column_name] = len(self.columns)
@@ -270,18 +270,18 @@ class _QueryReader:
         return None if len(places) == len(self.places) else places
 
 
-_NO_VALUES = "name at least one value to look for, in a list; or none at all, to count every record."
+_NO_VALUES = "give the values to count in a list, such as ['HIV'], or give none to count every record."
 
 
 def _make_value_tuple(values: Iterable[Value]) -> tuple[Value, ...]:
-    """The values to look for; a text is one, and not its letters."""
+    """The values to count; a string is one value, not its letters."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise QueryError(_NO_VALUES)
     return tuple(values)
 
 
 def convert_moment(date: datetime.date, kind: pa.DataType) -> datetime.datetime:
-    """A date or a time to compare with a column of times: a date is its midnight, and what has no offset is in UTC."""
+    """Converts a date (as its midnight) or a time (UTC without an offset) for comparison with a time column."""
     converted = date if isinstance(date, datetime.datetime) else datetime.datetime.combine(date, datetime.time())
     if kind.tz is None:
         return converted if converted.tzinfo is None else converted.astimezone(datetime.UTC).replace(tzinfo=None)
@@ -295,10 +295,10 @@ def _list_condition_values(condition: Scalar | Collection[Scalar]) -> Collection
 
 
 def _check_ranges(column: QueriedColumn, condition: Condition, bins: Ranges) -> None:
-    """Refuse what is none of the ranges of a column that was published in ranges."""
+    """Rejects values that are not ranges of a column published in ranges."""
     if isinstance(condition, Range):
         labels = ", ".join(map(repr, bins.labels))
-        raise QueryError(f"{column.name!r} was published in ranges: name those to look for; it has {labels}.")
+        raise QueryError(f"{column.name!r} was published in ranges: list the ranges to count; it has {labels}.")
     for value in _list_condition_values(condition):
         if value is not None:
             column.check(value)
@@ -307,7 +307,7 @@ def _check_ranges(column: QueriedColumn, condition: Condition, bins: Ranges) -> 
 
 
 def match_codes(codes: Codes, atom: Atom, size: int) -> Mask:
-    """Which codes satisfy a condition that lists codes."""
+    """Marks the codes that satisfy a condition with listed codes."""
     if len(atom.codes) == 1:
         return np.asarray(codes == atom.codes[0])
     table = np.zeros(size, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""SQL that asks for a simple count: recognised cheaply, so that many such queries can be answered at once."""
+"""Recognises SQL for a simple count, so that many such queries can be answered at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from sfumato._core.cell_values import Scalar, Value, split_value
-from sfumato._query.counting.count_queries import Condition, CountQuery, Range
+from sfumato._query.counting.count_request import Condition, CountQuery, Range
 from sfumato._records.sql_quoting import TABLE
 from sfumato._release.manifest import Manifest
 from sfumato._request.hierarchy import format_level_name
@@ -23,13 +23,13 @@ _MIRROR_COMPARISONS: dict[type[exp.Expression], type[exp.Expression]] = {
 
 
 class _NotSimple(Exception):
-    """The query is of another form."""
+    """Raised for a query of another form."""
 
 
 def parse_simple_count(select: exp.Expression, manifest: Manifest) -> CountQuery | None:
-    """The query of a parsed SELECT COUNT(*) whose WHERE joins simple conditions by AND; None if it is of another form.
+    """Reads SELECT COUNT(*) whose WHERE joins simple conditions by AND; None for any other form.
 
-    Nothing is refused here: what is not recognised, or would be a mistake, is left to those who can say what is wrong.
+    It raises no errors: the general parser handles unrecognised queries and explains mistakes.
     """
     try:
         where = _find_where(select)
@@ -70,7 +70,7 @@ def _build_query(where: exp.Expression | None, manifest: Manifest) -> CountQuery
             checked_condition = _check_condition_kind(condition, kind)
             listed = checked_condition if isinstance(checked_condition, tuple) else (checked_condition,)
             if not {*listed} <= {None, *domain_values}:
-                raise _NotSimple  # a value that is not there is told beside the answer
+                raise _NotSimple  # the answer reports a value that does not exist
             candidates = range(len(domain_values)) if places is None else places
             places = [place for place in candidates if domain_values[place] in listed]
         else:
@@ -85,7 +85,7 @@ def _build_query(where: exp.Expression | None, manifest: Manifest) -> CountQuery
 
 
 def _check_range_condition(condition: Condition, edges: Sequence[str] | None) -> Condition:
-    """The condition, if it names ranges of a column that was published in ranges: others have their own rules."""
+    """The condition if it names ranges of a column published in ranges; others follow other rules."""
     if edges is None:
         return condition
     listed = condition if isinstance(condition, tuple) else (condition,)
@@ -95,7 +95,7 @@ def _check_range_condition(condition: Condition, edges: Sequence[str] | None) ->
 
 
 def _list_domain_values(table: str, name: str, manifest: Manifest) -> tuple[str, Sequence[Value]]:
-    """What each value of the domain holds in a sensitive column, or in a level of it; and of which type that is."""
+    """The part of each domain value in a sensitive column or in a level, with its type."""
     for number, column in enumerate(manifest.sensitive_columns):
         if not table and name == column.lower():
             return manifest.sensitive_types[number], [split_value(value)[number] for value in manifest.domain]
@@ -116,7 +116,7 @@ def _split_conjuncts(expression: exp.Expression) -> Iterator[exp.Expression]:
 
 
 def _parse_condition(expression: exp.Expression) -> tuple[tuple[str, str], Condition]:
-    """What stands before the name of a condition's column and the name, in small letters; and what is asked of it."""
+    """The lower-case table and name of a condition's column, and the condition."""
     if isinstance(expression, exp.EQ | exp.GTE | exp.GT | exp.LTE | exp.LT):
         left, right = expression.this, expression.expression
         kind: type[exp.Expression] = type(expression)
@@ -143,7 +143,7 @@ def _split_column_name(column: exp.Expression) -> tuple[str, str]:
 
 
 def _parse_scalar(expression: exp.Expression) -> Scalar:
-    """A text, a number or a truth value as it is written."""
+    """A string, a number or a boolean literal."""
     sign = 1
     if isinstance(expression, exp.Neg):
         expression, sign = expression.this, -1
@@ -170,7 +170,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def _check_condition_kind(condition: Condition, kind: str) -> Condition:
-    """The condition, if its values are of the column's own kind: else DuckDB has rules of its own for comparing."""
+    """The condition if its values have the column's own type; otherwise DuckDB has special comparison rules."""
     values = condition.list_ends().values() if isinstance(condition, Range) else condition
     for value in values if not isinstance(values, str | int | float | None) else (values,):  # type: ignore[union-attr]
         is_bool = isinstance(value, bool) and kind != "boolean"
@@ -180,7 +180,7 @@ def _check_condition_kind(condition: Condition, kind: str) -> Condition:
 
 
 def _merge_ranges(first: Condition, second: Condition) -> Condition:
-    """Two ranges of one column that do not speak of the same end."""
+    """Combines two ranges of one column with different limits."""
     if not isinstance(first, Range) or not isinstance(second, Range):
         raise _NotSimple
     ends = {

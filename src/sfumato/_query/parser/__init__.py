@@ -1,1 +1,1 @@
-"""SQL as trees: what a question asks, what it may be made of, and what estimates it needs."""
+"""Parses SQL into trees: the meaning of a question, its allowed constructs, and the estimates it needs."""

@@ -1,4 +1,4 @@
-"""Aggregates as sums over records: each record adds a public factor times a score of its sensitive value.
+"""Turns aggregates into sums over records: each record adds a public factor times a score of its sensitive value.
 
 COUNT adds 1, SUM a column; AVG is a SUM over a COUNT.
 """
@@ -24,17 +24,17 @@ from sfumato.errors import QueryError
 
 @dataclass(frozen=True)
 class Total:
-    """A sum over the records that satisfy a condition: of factor times score."""
+    """A sum of factor times score over the records that satisfy a condition."""
 
     condition: Condition
     factor: str | None = None
-    """An expression over public columns; 1 where there is none, and nothing is added where it is missing."""
+    """An expression over public columns; None means 1. Records where it is missing add nothing."""
     score: str | None = None
-    """An expression over sensitive columns, likewise."""
+    """An expression over sensitive columns; None means 1. Records where it is missing add nothing."""
 
     @property
     def is_count(self) -> bool:
-        """Whether every record that satisfies the condition adds one."""
+        """Whether every record that satisfies the condition adds 1."""
         return self.factor is None and self.score is None
 
 
@@ -42,7 +42,7 @@ SIGNS: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*",
 
 
 class Aggregates:
-    """Collects the sums that a query needs, and reads its aggregates as formulas over them."""
+    """Collects the sums that a query needs, and turns its aggregates into formulas over them."""
 
     def __init__(self, names: ColumnNames, session: Session, records: str) -> None:
         self.names = names
@@ -52,7 +52,7 @@ class Aggregates:
         self.totals: dict[Total, int] = {}
 
     def parse_aggregate(self, node: Tree) -> Formula:
-        """Read an aggregate, with its FILTER."""
+        """Turns an aggregate, with its FILTER, into a formula."""
         where: list[Tree] = []
         if isinstance(node, exp.Filter):
             where.append(self.resolve(node.expression.this))
@@ -77,24 +77,24 @@ class Aggregates:
         return Arithmetic("/", sum_formula, self._add_total(Total(self._split([*where, _make_not_null(value)]))))
 
     def _explain_distinct(self, node: Tree) -> QueryError:
-        """What is said of counting different values: most who do it want people, of which each may have one row."""
+        """The error for COUNT(DISTINCT); it proposes COUNT(*) where each person has one row."""
         is_person = self.session.manifest.count_unit == "people"
         people = " Each person has one row here, so COUNT(*) counts people." if is_person else ""
         try:
             for expression in node.this.expressions:
                 self.resolve(expression)
-        except QueryError as error:  # a number of patients, for example, which no release has
+        except QueryError as error:  # a patient number, for example, which no release contains
             return QueryError(f"{error}{people}")
         return QueryError(
-            f"{allowed_sql.write_sql(node)} cannot be answered: which values occur is not known, only about how often; "
-            "count them with GROUP BY. Different values of public columns are counted by a query without sensitive "
-            f"columns.{people}"
+            f"{allowed_sql.write_sql(node)} cannot be answered: a release gives frequencies, but not which values "
+            "occur; count them with GROUP BY. Different values of public columns are counted by a query without "
+            f"sensitive columns.{people}"
         )
 
     def _parse_count(self, inner: Tree, where: list[Tree]) -> Formula:
         if isinstance(inner, exp.Star):
             if any(inner.args.values()):
-                raise QueryError("count rows with COUNT(*).")
+                raise QueryError("use COUNT(*) to count rows.")
             return self._add_total(Total(self._split(where)))
         value = self.resolve(inner)
         if not self.names.find_keys(value) and not isinstance(value, exp.Null):
@@ -102,7 +102,7 @@ class Aggregates:
         return self._add_total(Total(self._split([*where, _make_not_null(value)])))
 
     def make_sum(self, value: Tree, where: list[Tree]) -> Formula:
-        """Read the sum of an expression as public factors times sensitive scores."""
+        """Turns the sum of an expression into public factors times sensitive scores."""
         value = allowed_sql.unwrap(value)
         case = _parse_case(value)
         if case is not None and not self.names.is_public(value) and not self.names.is_sensitive(value):
@@ -122,11 +122,11 @@ class Aggregates:
         return self._add_total(Total(self._split(where), " * ".join(factors) or None, " * ".join(scores) or None))
 
     def make_count(self, where: Sequence[Tree]) -> Formula:
-        """How many records satisfy conditions."""
+        """The number of records that satisfy the conditions."""
         return self._add_total(Total(self._split(where)))
 
     def compute_centre(self, value: Tree) -> float:
-        """The mean of a public number over all records; zero for others."""
+        """The mean of a public expression over all records; zero for a sensitive expression."""
         if not self.names.is_public(value):
             return 0.0
         sql = f"SELECT AVG(CAST({allowed_sql.write_sql(value)} AS DOUBLE)) FROM {self.records}"
@@ -134,7 +134,7 @@ class Aggregates:
         return 0.0 if mean is None or not math.isfinite(mean) else round(float(mean), 6)
 
     def resolve(self, expression: Tree) -> Tree:
-        """An expression with every column found."""
+        """The expression with every column resolved."""
         self.session.clock.check()
         expression = public_queries.run_subqueries(expression, self.session)
         allowed_sql.check(expression, allowed_sql.EXPRESSIONS)
@@ -150,12 +150,12 @@ class Aggregates:
         sql = allowed_sql.write_sql(node)
         if isinstance(node, exp.AggFunc):
             return QueryError(
-                f"{sql} cannot be estimated with a known error, because single records decide it; ask for COUNT, SUM, "
-                "AVG, STDDEV or QUANTILE_CONT(column, 0.95), or leave the sensitive column out of the query."
+                f"{sql} cannot be estimated with a known error, because single records decide it; ask for COUNT, "
+                "SUM, AVG, STDDEV or QUANTILE_CONT(column, 0.95), or remove the sensitive column from the query."
             )
         return QueryError(
-            f"{sql!r} cannot be computed from estimates: use + - * / of COUNT, SUM, AVG and numbers, and change the "
-            "numbers of the answer yourself."
+            f"{sql!r} cannot be computed from estimates: use + - * / of COUNT, SUM, AVG and numbers, and transform "
+            "the numbers of the answer yourself."
         )
 
 
@@ -164,7 +164,7 @@ def _make_not_null(value: Tree) -> Tree:
 
 
 def _parse_case(value: Tree) -> tuple[Tree, Tree] | None:
-    """The condition and the value of a CASE with one branch, and else nothing or zero."""
+    """The condition and the value of a CASE with one branch whose alternative is missing or zero."""
     if not isinstance(value, exp.Case) or value.this or len(value.args["ifs"]) != 1:
         return None
     default = value.args.get("default")

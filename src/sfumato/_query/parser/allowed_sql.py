@@ -1,7 +1,7 @@
-"""What SQL may be made of: a list of known constructs.
+"""The allowlist of SQL constructs.
 
-Everything else is refused, because a question may come from a stranger. Nothing on
-the list reads a file, a setting, a clock or a random number.
+Every other construct is rejected, because a question may come from a stranger. No construct on the list reads a file, a
+setting, a clock or a random number.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from sfumato._query.parser import query_size
 from sfumato.errors import InternalError, QueryError
 
 Tree = Any
-"""A node of a parsed query; what its class is called depends on the version of the parser."""
+"""A node of a parsed query; its class name depends on the version of the parser."""
 
 
 def _find_classes(names: str) -> tuple[type[exp.Expr], ...]:
-    """Looks constructs up by their names in sqlglot.
+    """Looks up constructs by their names in sqlglot.
 
-    A name that the installed version does not have is an error: the list would allow less than it says.
+    An unknown name is an error: the list would allow less than it says.
     """
     if lacking := [name for name in names.split() if not hasattr(exp, name)]:
         raise InternalError(
@@ -53,10 +53,10 @@ _FUNCTION_NAMES = (
     "lcm date_diff datediff date_sub datesub left right ifnull"
 )
 FUNCTION_NAMES = frozenset(_FUNCTION_NAMES.split())
-"""Functions that DuckDB knows and the parser takes as they are written."""
+"""Functions of DuckDB that the parser keeps as written."""
 
 AGGREGATES = _find_classes("Count CountIf Sum Avg")
-"""What can be estimated."""
+"""The aggregates that can be estimated."""
 
 PUBLIC_AGGREGATES = _find_classes(
     "Min Max Median Mode Stddev StddevPop StddevSamp Variance VariancePop Quantile PercentileCont "
@@ -75,13 +75,13 @@ COLLECTIONS = _find_classes(
     "ArrayConcat ArrayFilter ArrayDistinct Dot Split SplitPart Sin Cos Tan Cot Asin Acos Atan Atan2 Degrees "
     "Radians Pi WidthBucket BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseLeftShift BitwiseRightShift DateBin"
 )
-"""Besides, what a query of public columns alone may be made of."""
+"""Constructs that only queries of public columns may use."""
 
 WINDOWS = _find_classes(
     "Window WindowSpec Order Ordered RowNumber Rank DenseRank PercentRank CumeDist Ntile Lag Lead FirstValue LastValue "
     "NthValue Sum Avg Count Min Max Filter Where Star IgnoreNulls RespectNulls"
 )
-"""What windows over the rows of an answer may be made of."""
+"""Constructs of windows over the rows of an answer."""
 
 EXPRESSIONS = OPERATORS + FUNCTIONS
 PUBLIC_CONSTRUCTS = EXPRESSIONS + AGGREGATES + PUBLIC_AGGREGATES + CLAUSES + COLLECTIONS
@@ -92,27 +92,28 @@ _PUBLIC_FUNCTION_NAMES = (
     "regexp_split_to_array string_split max_by min_by arg_min arg_max hash"
 )
 PUBLIC_FUNCTION_NAMES = FUNCTION_NAMES | frozenset(_PUBLIC_FUNCTION_NAMES.split())
-"""Besides, where nothing is protected. What makes a text of any length, such as REPEAT, is on no list."""
+"""Functions that only queries of public columns may use. Functions that make strings of any length, such as REPEAT, are
+not allowed."""
 
 STATEMENTS = _find_classes("Describe Summarize Show Pivot")
-"""What is no query, and is answered or refused with one that works."""
+"""Statements that are not queries: each is answered, or rejected with a query that works."""
 
 _PLAIN_WORD = re.compile(r"[A-Za-z][A-Za-z _]*")
 
 
 def parse(sql: str) -> Tree:
-    """Read one SELECT, or several that are joined, if it is not too large."""
+    """Parses one SELECT, or several joined ones, within the size limits."""
     query_size.check_text(sql)
     try:
         trees = sqlglot.parse(sql, dialect="duckdb")
     except RecursionError as error:
         raise query_size.explain_too_deep() from error
     except sqlglot.errors.SqlglotError as error:
-        raise QueryError(f"this is not SQL that can be read: {str(error).splitlines()[0]}") from error
+        raise QueryError(f"this SQL cannot be parsed: {str(error).splitlines()[0]}") from error
     if len(trees) != 1 or not isinstance(trees[0], (exp.Query, *STATEMENTS)) or "\0" in sql:
         raise QueryError("ask one SELECT, such as SELECT COUNT(*) FROM release WHERE age > 30.")
     tree: Tree = trees[0]
-    for node in tree.walk():  # a comment could say anything about what it stands beside
+    for node in tree.walk():  # a comment could say anything about its neighbours
         node.comments = None
         node.meta.clear()
     query: Tree = query_size.balance_tree(tree)
@@ -123,27 +124,27 @@ def parse(sql: str) -> Tree:
 
 
 def check(tree: Tree, allowed: tuple[type[exp.Expr], ...], function_names: frozenset[str] = FUNCTION_NAMES) -> None:
-    """Refuse a tree with a construct that is not on the list."""
+    """Rejects a tree with a construct that is not on the list."""
     for node in tree.walk():
         if not _is_known(node, allowed, function_names):
             raise QueryError(
                 f"{write_sql(node)!r} cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and "
-                "functions of texts, numbers and dates."
+                "functions of strings, numbers and dates."
             )
 
 
 class OwnSql(exp.Expression):
-    """SQL that we wrote ourselves, to stand in a tree as it is: no parser makes one."""
+    """SQL from sfumato itself, inserted into a tree unchanged; the parser never creates this node."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
 class OwnColumn(exp.Column):
-    """A column that we named ourselves, which no name in a query can stand for: no parser makes one."""
+    """A column named by sfumato, which no name in a query can refer to; the parser never creates this node."""
 
 
 class _Generator(DuckDB.Generator):  # type: ignore[valid-type, misc]
-    """Writes trees for DuckDB, with what we put into them."""
+    """Writes trees for DuckDB, including the nodes that sfumato inserts."""
 
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
         **DuckDB.Generator.TRANSFORMS,
@@ -153,7 +154,7 @@ class _Generator(DuckDB.Generator):  # type: ignore[valid-type, misc]
     part_count = 0
 
     def sql(self, *args: Any, **options: Any) -> str:
-        """Write a part, if there are not too many: what DuckDB has no function for stands there several times."""
+        """Writes a part, within a size limit: a function that DuckDB lacks is expanded into repeated parts."""
         self.part_count += 1
         if self.part_count > query_size.MOST_SQL_PARTS:
             raise query_size.explain_too_large(
@@ -163,7 +164,7 @@ class _Generator(DuckDB.Generator):  # type: ignore[valid-type, misc]
 
 
 def make_ready_sql(sql: str) -> Tree:
-    """SQL that we wrote ourselves, to stand in a tree as it is."""
+    """Wraps SQL from sfumato itself, to insert it into a tree unchanged."""
     return OwnSql(this=sql)
 
 
@@ -178,17 +179,17 @@ def _is_known(node: Tree, allowed: tuple[type[exp.Expr], ...], function_names: f
 
 
 def _is_known_type(node: Tree) -> bool:
-    """The name of a type that is no known one would reach DuckDB as it is written, and could be any code."""
+    """Whether a type name is a known one; others would reach DuckDB as written and could contain any code."""
     return isinstance(node.this, exp.DataType.Type) and node.this is not exp.DataType.Type.USERDEFINED
 
 
 def _list_texts(arguments: Iterable[object]) -> Iterable[str]:
-    """What a node says in plain text, such as the unit of a date: it is written as it is."""
+    """The plain strings in a node, such as the unit of a date; they are written unchanged."""
     return (argument for argument in arguments if isinstance(argument, str) and argument)
 
 
 def write_sql(tree: Tree) -> str:
-    """Write a tree for DuckDB, without its comments."""
+    """Writes a tree for DuckDB, without its comments."""
     return str(_Generator(dialect="duckdb", comments=False).generate(tree))
 
 
@@ -204,14 +205,14 @@ def split_conjuncts(expression: Tree) -> Iterable[Tree]:
 
 
 def unwrap(expression: Tree) -> Tree:
-    """An expression without the parentheses around it."""
+    """The expression without the parentheses around it."""
     while isinstance(expression, exp.Paren):
         expression = expression.this
     return expression
 
 
 def write_limit(query: Tree) -> str:
-    """LIMIT and OFFSET of a query."""
+    """Writes LIMIT and OFFSET of a query."""
     parts = []
     for name, keyword in (("limit", "LIMIT"), ("offset", "OFFSET")):
         clause = query.args.get(name)

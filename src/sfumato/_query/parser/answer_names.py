@@ -1,4 +1,4 @@
-"""What the columns of an answer are called that nobody named: by names that SQL and Python can use unquoted."""
+"""Names the columns of an answer that have no alias, so that SQL and Python can use the names unquoted."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LONGEST_NAME = 40
 
 
 def make_output_names(expressions: Sequence[Tree]) -> list[str]:
-    """A name for each column: its alias, its own, `n` for COUNT(*), or its words, as `avg_stay` for AVG(stay).
+    """A name for each column: its alias, its own name, `n` for COUNT(*), or its words (`avg_stay` for AVG(stay)).
 
-    Words may be the same where expressions differ: later ones are numbered then.
+    Different expressions may have the same words; later ones then get a number.
     """
     expression_sql = [allowed_sql.write_sql(allowed_sql.unwrap(expression.unalias())) for expression in expressions]
     names = {sql: DEFAULT_COUNT for sql in expression_sql if sql == "COUNT(*)"}
@@ -39,7 +39,7 @@ def _find_own_name(expression: Tree) -> str:
 
 
 def _make_name(sql: str) -> str:
-    """The words of an expression, as one name."""
+    """Joins the words of an expression to one name."""
     joined_words = "_".join(re.findall(r"\w+", sql.lower()))
     short = (
         joined_words

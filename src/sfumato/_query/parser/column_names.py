@@ -1,4 +1,4 @@
-"""Columns by their names: which table each is of, and whether it is public or belongs to the sensitive value."""
+"""Resolves column names: the table of each column, and its role (public or sensitive)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ColumnKey = tuple[str, str]
 
 
 def make_column(table: str, name: str) -> exp.Column:
-    """A column of a table, quoted."""
+    """A quoted column of a table."""
     return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
 
 
 def make_answer_column(name: str) -> exp.Column:
-    """A column of the answer, which no name in a query can stand for."""
+    """A column of the answer, which no name in a query can refer to."""
     return allowed_sql.OwnColumn(this=exp.to_identifier(name, quoted=True))
 
 
@@ -36,22 +36,22 @@ def is_of_answer(column: Tree) -> bool:
 
 @dataclass
 class ColumnNames:
-    """What columns can be named, and what each stands for."""
+    """The columns that a query can name, and their meanings."""
 
     tables: dict[str, dict[str, Tree]] = field(default_factory=dict)
-    """By the name of a table and of its column, both in small letters: the column, or what a subquery makes of it."""
+    """Maps the lower-case names of a table and its column to the column, or to a subquery's expression for it."""
     shared_names: set[str] = field(default_factory=set)
-    """Names that several tables have and USING makes one; they are the first table's."""
+    """Names that several tables share and USING merges; they refer to the first table."""
     sensitive_columns: set[ColumnKey] = field(default_factory=set)
-    """The columns that depend on nothing but the sensitive value."""
+    """The columns that depend only on the sensitive value."""
     levels: dict[str, dict[str, exp.Column]] = field(default_factory=dict)
-    """By the name of a sensitive column that has a hierarchy: its levels, and the column that each stands for."""
+    """Maps the name of a sensitive column with a hierarchy to its levels and their columns."""
     size_budget: SizeBudget = field(default_factory=SizeBudget)
-    """What may still be put in for columns that a subquery computes."""
+    """The remaining size for expressions of subqueries that replace column names."""
 
     @classmethod
     def from_manifest(cls, manifest: Manifest) -> ColumnNames:
-        """The columns of the release; what it shows of the sensitive ones is no column to ask about."""
+        """The columns of the release; queries cannot name the published form of the sensitive ones."""
         columns: dict[str, Tree] = {
             name.lower(): make_column(TABLE, name) for name in (*manifest.public_columns, *manifest.sensitive_columns)
         }
@@ -71,7 +71,7 @@ class ColumnNames:
 
     @property
     def coarse_columns(self) -> set[ColumnKey]:
-        """The levels that are not the sensitive value itself: no record shows them."""
+        """The levels above the sensitive value itself, which no record contains."""
         return {
             (TABLE, level_column.name)
             for name, level_columns in self.levels.items()
@@ -80,13 +80,13 @@ class ColumnNames:
         }
 
     def add(self, table: str, columns: Iterable[str]) -> None:
-        """A table beside the release."""
+        """Adds a table beside the release."""
         if table.lower() in self.tables:
             raise QueryError(f"two tables are called {table!r}; rename one with AS.")
         self.tables[table.lower()] = {name.lower(): make_column(table, name) for name in columns}
 
     def resolve(self, expression: Tree) -> Tree:
-        """The expression with every column found, and quoted."""
+        """Replaces every column by its resolved, quoted form."""
         copy = expression.copy()
         holder = exp.Paren(this=copy)
         for column in list(copy.find_all(exp.Column)):
@@ -105,7 +105,7 @@ class ColumnNames:
         if (level := self._find_level(column)) is not None:
             return level
         if column.args.get("db") or column.args.get("catalog") or isinstance(column.this, exp.Star):
-            raise QueryError(f"{allowed_sql.write_sql(column)!r} is no column; name columns one by one.")
+            raise QueryError(f"{allowed_sql.write_sql(column)!r} is not a column; name the columns one by one.")
         if table and table not in self.tables:
             table_names = ", ".join(self.tables)
             raise QueryError(f"there is no table {column.table!r}; there is {table_names}.")
@@ -119,12 +119,12 @@ class ColumnNames:
             columns = [spelling for place in searched_tables for spelling in self._list_column_names(place)]
             subject = "the release has" if searched_tables == [TABLE] else "there is"
             is_text = column.this.quoted and column.name.isidentifier()  # a column of that name would need no quotes
-            hint = f" A text stands in single quotes: {quote_text(column.name)}." if is_text else ""
+            hint = f" A string stands in single quotes: {quote_text(column.name)}." if is_text else ""
             raise QueryError(explain_missing_column(column.name, columns, f"{subject} no column") + hint)
         return self.tables[matching_tables[0]][name]
 
     def _find_level(self, column: exp.Column) -> Tree | None:
-        """What `make_column.level` stands for; None where it is a column of a table."""
+        """The column behind `column.level`; None if it is a column of a table."""
         searched_tables = [column.db.lower()] if column.db else list(self.tables)
         for columns in (self.tables.get(place, {}) for place in searched_tables if column.table):
             owner = columns.get(column.table.lower())
@@ -147,11 +147,11 @@ class ColumnNames:
         )
 
     def find_keys(self, expression: Tree) -> set[ColumnKey]:
-        """The columns of a resolved expression."""
+        """The keys of the columns in a resolved expression."""
         return {(column.table, column.name) for column in expression.find_all(exp.Column)}
 
     def list_sensitive_names(self, expression: Tree) -> list[str]:
-        """The sensitive columns of a resolved expression, by name."""
+        """The names of the sensitive columns in a resolved expression."""
         return sorted(name for table, name in self.find_keys(expression) & self.sensitive_columns)
 
     def is_public(self, expression: Tree) -> bool:

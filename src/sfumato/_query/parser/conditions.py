@@ -1,7 +1,7 @@
-"""Conditions taken apart: what they ask of public columns, of the sensitive value, and of both together.
+"""Splits conditions into a public part, a sensitive part, and a mixed part.
 
-A part that mixes both is, for each value x of the domain, a condition on public columns: the part with x put in. Values
-that make the same of it share one such condition. What it says of a record is the record's signature.
+A mixed part becomes a condition on public columns for each value x of the domain, with x inserted. Values with the same
+resulting condition share it. A record's signature says which of these conditions it satisfies.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sfumato._records.tally import ResultRow
 from sfumato.errors import QueryError
 
 MOST_BITS = 240
-"""So many conditions are told apart in one scan."""
+"""The largest number of different conditions in one scan."""
 BLOCK_BITS = 60
-"""So many of them are packed into one number."""
+"""The number of conditions that are packed into one integer."""
 MOST_NAMED_VALUES, MOST_SUGGESTIONS = 20, 3
 PLACE_NAME = "sfumato place"
 PLACE = quote_name(PLACE_NAME)
@@ -42,7 +42,7 @@ class Condition:
     sensitive_parts: tuple[str, ...] = ()
     mixed_parts: tuple[Tree, ...] = ()
     has_levels: bool = False
-    """Whether the part on the sensitive value asks of its groups, which no record shows."""
+    """Whether the sensitive part uses levels of the hierarchy, which no record contains."""
 
     @property
     def public_sql(self) -> str | None:
@@ -51,7 +51,7 @@ class Condition:
 
 
 def split_conditions(expressions: Iterable[Tree], names: ColumnNames) -> Condition:
-    """Take resolved conditions apart."""
+    """Splits resolved conditions into their parts."""
     public, sensitive, mixed, has_levels = [], [], [], False
     for conjunct in (part for expression in expressions for part in allowed_sql.split_conjuncts(expression)):
         if names.is_public(conjunct):
@@ -65,24 +65,24 @@ def split_conditions(expressions: Iterable[Tree], names: ColumnNames) -> Conditi
 
 
 class Signature:
-    """The conditions on public columns by which records are told apart, packed into numbers."""
+    """Public conditions whose results for a record are packed into integers."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
 
     def add(self, sql: str) -> int:
-        """The number of a condition."""
+        """Adds a condition and returns its number."""
         number = self.numbers.setdefault(sql, len(self.numbers))
         if number >= MOST_BITS:
             raise QueryError(
-                f"the conditions treat more than {MOST_BITS} values or groups of values in ways of their own; compare "
-                "the sensitive column with fewer values, or ask for the parts one by one."
+                f"the conditions distinguish more than {MOST_BITS} values or groups of values; compare the "
+                "sensitive column with fewer values, or ask for the parts one by one."
             )
         return number
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """SQL for the packed numbers."""
+        """The SQL of the packed integers."""
         texts = list(self.numbers)
         blocks = [texts[start : start + BLOCK_BITS] for start in range(0, len(texts), BLOCK_BITS)]
         return tuple(
@@ -91,23 +91,23 @@ class Signature:
         )
 
     def unpack_bits(self, packed: Sequence[int]) -> Mask:
-        """Which conditions hold, from the packed numbers."""
+        """Unpacks the result of each condition."""
         number = sum(int(packed_bits) << (BLOCK_BITS * place) for place, packed_bits in enumerate(packed))
         return np.array([number >> place & 1 for place in range(len(self.numbers))], dtype=np.bool_)
 
 
 @dataclass(frozen=True)
 class ValueFilter:
-    """A condition ready to be used: which values it wants of a record with given bits."""
+    """A condition with its wanted values for each possible signature."""
 
     value_mask: Mask
     needed_bits: tuple[int, ...] = ()
-    """Bits without which nothing is wanted."""
+    """The conditions that a record must satisfy to be wanted with any value."""
     class_bits: tuple[Counts, ...] = field(default=())
-    """For each mixed part and place, the bit that says whether the value is wanted."""
+    """For each mixed part and each value, the condition that decides whether the value is wanted."""
 
     def select_values(self, bits: Mask) -> Mask:
-        """The wanted places of the domain."""
+        """The wanted domain values."""
         if not bits[list(self.needed_bits)].all():
             return np.zeros_like(self.value_mask)
         is_selected = self.value_mask
@@ -118,7 +118,7 @@ class ValueFilter:
 
 @dataclass(frozen=True)
 class Domain:
-    """The domain of the sensitive column, about which DuckDB is asked by its own rules."""
+    """The domain of the sensitive column; DuckDB evaluates expressions on it by its own rules."""
 
     session: Session
     source: FromClause
@@ -129,13 +129,13 @@ class Domain:
         return len(self.session.manifest.domain)
 
     def fetch_rows(self, columns: Sequence[str], where: Sequence[str] = ()) -> Iterator[ResultRow]:
-        """The place and some expressions for each value that satisfies conditions."""
+        """Yields the index and some expressions of each value that satisfies the conditions."""
         clause = f" WHERE {' AND '.join(where)}" if where else ""
         selected_sql = ", ".join([f"{quote_name('release')}.{PLACE}", *columns])
         yield from self.session.fetch_rows(f"SELECT {selected_sql} FROM {self.source.values_sql}{clause}")
 
     def match_values(self, conditions: Sequence[str]) -> Mask:
-        """Which places satisfy conditions; some must, because a typing error would look like a certain zero."""
+        """Marks the values that satisfy the conditions; none would be an error, because a typo would look like zero."""
         if not conditions and not self.source.value_joins:
             return np.ones(self.size, dtype=np.bool_)
         is_match = np.zeros(self.size, dtype=np.bool_)
@@ -143,11 +143,11 @@ class Domain:
         if not is_match.any() and not (
             conditions and all(condition.endswith(_NULL_SUFFIX) for condition in conditions)
         ):
-            raise self._explain_no_match()  # but that a value is missing is no way to spell one
+            raise self._explain_no_match()  # IS NULL contains no value that could be misspelt
         return is_match
 
     def check_joins(self) -> None:
-        """Refuse a join that gives a value several rows; no more rows are read than it takes to know."""
+        """Rejects a join that gives a value several rows; it reads only as many rows as this check needs."""
         if not self.source.value_joins:
             return
         most = self.size + 1
@@ -156,8 +156,8 @@ class Domain:
         )
         if len(set(places)) < len(places):
             raise QueryError(
-                "the join gives some values of the sensitive column several rows, which would count a record several "
-                "times; join a table in which the column is unique."
+                "the join gives some values of the sensitive column several rows, which would count a record "
+                "several times; join a table in which the column is unique."
             )
 
     def _explain_no_match(self) -> QueryError:
@@ -177,27 +177,27 @@ class Domain:
         )
 
     def compute_values(self, sql: str) -> list[Any]:
-        """An expression of the sensitive columns, for each place; None also where a join leaves a value out."""
+        """Evaluates an expression of the sensitive columns for each value; None also where a join has no row for it."""
         place_values: list[Any] = [None] * self.size
         for place, value in self.fetch_rows([sql]):
             place_values[place] = value
         return place_values
 
     def compute_scores(self, sql: str) -> Floats:
-        """A numeric expression for each place, not a number where it is missing."""
-        # What cannot be added up is refused.
+        """Evaluates a numeric expression for each value; not-a-number where it is missing."""
+        # DuckDB rejects values that cannot be added up.
         self.session.describe_columns(f"SELECT SUM({sql}) FROM {self.source.values_sql}")
         numbers = self.compute_values(f"CAST({sql} AS DOUBLE)")
         return np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
 
     def make_filter(self, condition: Condition, signature: Signature, *, is_where: bool = False) -> ValueFilter:
-        """Prepare a condition; the public part of a WHERE needs no bits, because only such records are counted."""
+        """Prepares a condition. The public part of a WHERE needs no bits, because only such records are counted."""
         needed_bits = () if is_where else tuple(signature.add(sql) for sql in condition.public_parts)
         class_bits = tuple(self._find_class_bits(mixed_part, signature) for mixed_part in condition.mixed_parts)
         return ValueFilter(self.match_values(condition.sensitive_parts), needed_bits, class_bits)
 
     def _find_class_bits(self, mixed: Tree, signature: Signature) -> Counts:
-        """For each place, the number of the condition that the mixed part becomes."""
+        """For each value, the number of the condition that the mixed part becomes."""
         atoms = _find_atoms(mixed, self.source.names)
         atom_sql = [allowed_sql.write_sql(atom) for atom in atoms]
         columns_sql = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(atom_sql))
@@ -215,12 +215,12 @@ class Domain:
 
 
 def _is_atom(node: Tree, names: ColumnNames) -> bool:
-    """Whether a node can be computed from the sensitive value alone, and is an expression of its own."""
+    """Whether a node depends only on the sensitive value and is an expression of its own."""
     return isinstance(node, exp.Condition) and not isinstance(node, exp.If | exp.Tuple) and names.is_sensitive(node)
 
 
 def _find_atoms(expression: Tree, names: ColumnNames) -> list[Tree]:
-    """The largest parts of a mixed expression that depend on the sensitive value alone."""
+    """The largest parts of a mixed expression that depend only on the sensitive value."""
     atoms_by_sql: dict[str, Tree] = {}
     waiting = [expression]
     while waiting:
@@ -233,7 +233,7 @@ def _find_atoms(expression: Tree, names: ColumnNames) -> list[Tree]:
 
 
 def _substitute_atoms(mixed: Tree, literals: Mapping[str, str], domain: Domain) -> str:
-    """The mixed part with the value of each atom in its place."""
+    """The mixed part with the value of each atom inserted."""
 
     def replace_atom(node: Tree) -> Tree:
         domain.session.clock.check()

@@ -1,7 +1,7 @@
-"""FROM: the release, what a subquery selects of it, and the analyst's tables joined to it.
+"""Reads FROM: the release, subqueries on it, and the analyst's tables joined to it.
 
-A table that is joined by public columns is joined to the records. One that is joined by the sensitive column is joined
-to the values of the domain: its columns are then as sensitive as that column, and are estimated like it.
+A table joined by public columns is joined to the records. A table joined by the sensitive column is joined to the
+values of the domain. Its columns are then as sensitive as that column, and are estimated like it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from sfumato.errors import QueryError
 
 VALUES_NAME = "sfumato values"
 VALUES = quote_name(VALUES_NAME)
-"""The domain as a table: the place of each value, and the value in each sensitive column."""
+"""The domain as a table: the index of each value, and the value in each sensitive column."""
 
 
 @dataclass
 class FromClause:
-    """Where the records and the values come from, and what their columns are called."""
+    """The sources of records and values, with the names of their columns."""
 
     names: ColumnNames
     record_joins: list[str] = field(default_factory=list)
-    """Tables that are joined to the records."""
+    """Tables joined to the records."""
     value_joins: list[str] = field(default_factory=list)
-    """Tables that are joined to the values of the domain."""
+    """Tables joined to the values of the domain."""
     conditions: list[Tree] = field(default_factory=list)
-    """What a subquery already asked of the records, resolved."""
+    """The resolved conditions of a subquery on the records."""
 
     @property
     def records_sql(self) -> str:
@@ -45,15 +45,15 @@ class FromClause:
         return "".join([f"{VALUES} AS {quote_name(TABLE)}", *self.value_joins])
 
     def write_from(self, table: str) -> str:
-        """FROM for the records of some table, with what is joined to them."""
+        """The FROM clause for the records of a table, with the tables joined to them."""
         return "".join([f"{table} AS {quote_name(TABLE)}", *self.record_joins])
 
 
 def read_from_clause(select: exp.Select, session: Session) -> FromClause:
-    """Read FROM and JOIN of a query whose common table expressions were put in."""
+    """Reads FROM and JOIN of a query without common table expressions."""
     from_clause = select.args.get("from_") or select.args.get("from")
     if from_clause is None:
-        raise QueryError(f"say where to count: SELECT ... FROM {TABLE} ...")
+        raise QueryError(f"name the table to count: SELECT ... FROM {TABLE} ...")
     source = _read_first_table(from_clause.this, session)
     for join in select.args.get("joins") or ():
         _join(source, join, session)
@@ -73,7 +73,7 @@ def _read_first_table(table: Tree, session: Session) -> FromClause:
 
 
 def is_filter_only(select: Tree) -> bool:
-    """Whether a query only filters records of the release, and picks or computes columns."""
+    """Whether a query only filters records of the release and selects or computes columns."""
     allowed_clauses = {"expressions", "from", "from_", "where", "joins", "kind"}
     if not isinstance(select, exp.Select) or any(
         value for name, value in select.args.items() if name not in allowed_clauses
@@ -87,12 +87,12 @@ def is_filter_only(select: Tree) -> bool:
 
 
 def _read_filter_subquery(subquery: exp.Subquery, session: Session) -> FromClause:
-    """A subquery over the release that filters its records, and picks or computes columns."""
+    """Reads a subquery over the release that filters its records and selects or computes columns."""
     select: exp.Select = subquery.this
     if not is_filter_only(select):
         raise QueryError(
-            f"a subquery over {TABLE} with sensitive columns may only filter records and pick columns; aggregate, "
-            "order and limit in the outer query."
+            f"a subquery over {TABLE} with sensitive columns may only filter records and select columns; "
+            "aggregate, order and limit in the outer query."
         )
     source = read_from_clause(select, session)
     columns: dict[str, Tree] = {}
@@ -117,12 +117,12 @@ def _read_filter_subquery(subquery: exp.Subquery, session: Session) -> FromClaus
 
 
 def _join(source: FromClause, join: exp.Join, session: Session) -> None:
-    """Join a table of the analyst to the records, or to the values."""
+    """Joins a table of the analyst to the records or to the values."""
     side, kind = (join.side or "").upper(), (join.kind or "").upper()
     if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER", "CROSS") or join.args.get("method"):
         raise QueryError(
-            f"{side or kind or join.args.get('method')} JOIN cannot be answered: a row without a record has nothing to "
-            "count; use JOIN or LEFT JOIN."
+            f"{side or kind or join.args.get('method')} JOIN cannot be answered, because it may add rows without a "
+            "record; use JOIN or LEFT JOIN."
         )
     alias, table, columns = _read_joined_table(join.this, session)
     earlier_tables = dict(source.names.tables)
@@ -148,7 +148,7 @@ def _read_joined_table(table: Tree, session: Session) -> tuple[str, str, list[st
     """The name of a joined table, its SQL, and its columns."""
     if isinstance(table, exp.Subquery):
         if not table.alias:
-            raise QueryError("a subquery that is joined needs a name: (SELECT ...) AS name.")
+            raise QueryError("a joined subquery needs a name: (SELECT ...) AS name.")
         name = public_queries.materialise(table.this, session)
         return table.alias, name, session.subquery_tables[-1].schema.names
     public_queries.check_table(table, session)
@@ -164,7 +164,7 @@ def _read_joined_table(table: Tree, session: Session) -> tuple[str, str, list[st
 def _read_join_condition(
     source: FromClause, join: exp.Join, alias: str, earlier_tables: dict[str, dict[str, Tree]]
 ) -> Tree | None:
-    """The condition of a join, resolved; USING is an equality with the first table that has the column."""
+    """The resolved condition of a join; USING compares with the first table that has the column."""
     if (on := join.args.get("on")) is not None:
         allowed_sql.check(on, allowed_sql.EXPRESSIONS)
         return source.names.resolve(on)
@@ -182,18 +182,16 @@ def _read_join_condition(
 
 
 def check_unique_records(source: FromClause, session: Session, where: str | None) -> None:
-    """Refuse a join by which a record would be counted several times: its errors would not be independent."""
+    """Rejects a join that counts a record several times: its errors would not be independent."""
     if not source.record_joins:
         return
     records = source.write_from(f'(SELECT *, ROW_NUMBER() OVER () AS "sfumato row" FROM {RECORDS})')
     clause = f" WHERE {where}" if where else ""
     row, most = f'{quote_name(TABLE)}."sfumato row"', f"(SELECT COUNT(*) + 1 FROM {RECORDS})"
-    joined_sql = (
-        f"(SELECT {row} AS r FROM {records}{clause} LIMIT {most})"  # more rows than records, and some come twice
-    )
+    joined_sql = f"(SELECT {row} AS r FROM {records}{clause} LIMIT {most})"  # more rows: some records occur twice
     ((rows, distinct),) = session.fetch_rows(f"SELECT COUNT(*), COUNT(DISTINCT r) FROM {joined_sql}")
     if rows != distinct:
         raise QueryError(
-            "the join counts some records several times, which no error bar allows for; join a table in which the "
-            "columns of the join are unique, or make it so with SELECT DISTINCT or GROUP BY."
+            "the join counts some records several times, which the error bars do not allow for; join a table in "
+            "which the columns of the join are unique, or make them unique with SELECT DISTINCT or GROUP BY."
         )

@@ -1,8 +1,8 @@
-"""Linear combinations of sums as pieces: records of which the same is asked, with what they show.
+"""Splits linear combinations of sums into pieces of records with the same score.
 
-Where the sensitive value decides nothing in a piece, what it adds is known. Where several factors meet with scores that
-are no multiples of each other, they are put into layers: the standard errors of layers are added up, which is an upper
-bound for that of their sum.
+A piece whose score does not depend on the sensitive value is known exactly. Where several factors have scores that are
+not multiples of each other, the pieces form layers. The standard errors of layers are added up, an upper bound for that
+of their sum.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from sfumato._records.tally import COUNT, Tally, WeightTallies
 from sfumato.mechanisms.estimator import SumPiece
 
 ROUNDING = 1e-12
-"""Scores that differ by less than this part of the largest are the same."""
+"""Scores are equal if they differ by less than this share of the largest."""
 
 
 def make_weight(factor: str | None) -> str:
-    """The weight of a record by a factor: 1 if there is none."""
+    """The weight of a record for a factor; 1 without a factor."""
     return COUNT if factor is None else f"CAST({factor} AS DOUBLE)"
 
 
 def multiply_weights(one: str, other: str) -> str:
-    """The weight that is the product of two."""
+    """The product of two weights."""
     if COUNT in (one, other):
         return other if one == COUNT else one
     return " * ".join(sorted((one, other)))
 
 
 def list_products(weights: Iterable[str]) -> list[str]:
-    """What must be added up to know the sums and the errors of combinations of some weights."""
+    """The products that must be summed to estimate combinations of some weights with their errors."""
     distinct_weights = sorted(set(weights))
     all_products = [
         *distinct_weights,
@@ -48,7 +48,7 @@ def list_products(weights: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Term:
-    """What is asked of the records of one group and signature: scores of the sensitive value, for each weight."""
+    """The contribution of one group and signature: for each weight, a score of the sensitive value."""
 
     tallies: WeightTallies
     scores: Mapping[str, Floats]
@@ -59,12 +59,12 @@ class Combination:
     """A linear combination of sums."""
 
     constant: float
-    """What the public columns alone decide."""
+    """The part that public columns alone determine."""
     layers: list[list[SumPiece]]
 
 
 def combine_terms(terms: Sequence[Term], nonnegative_weights: frozenset[str]) -> Combination:
-    """Gather the terms of a linear combination; `positive` are the weights that are never negative."""
+    """Gathers the terms of a linear combination; `nonnegative_weights` are the weights that are never negative."""
     total_constant = 0.0
     layers: list[dict[tuple[str, bytes], list[SumPiece]]] = []
     for term in terms:
@@ -81,14 +81,14 @@ def combine_terms(terms: Sequence[Term], nonnegative_weights: frozenset[str]) ->
 
 @dataclass
 class _Direction:
-    """Scores, and how much of them each weight takes."""
+    """A score, with its factor for each weight."""
 
     theta: Floats
     factors: dict[str, float]
 
 
 def _find_directions(term: Term) -> tuple[list[_Direction], float]:
-    """The scores of a term without what is constant, those that are multiples of each other as one."""
+    """The scores of a term without their constant parts; multiples of each other are merged."""
     directions: list[_Direction] = []
     constant = 0.0
     for weight, theta in term.scores.items():
@@ -108,7 +108,7 @@ def _find_directions(term: Term) -> tuple[list[_Direction], float]:
 
 
 def _find_multiple(theta: Floats, other: Floats) -> tuple[float, float]:
-    """The factor and the shift that take one score to another, if there are any."""
+    """The factor and the shift that map one score to another, if they exist."""
     low, high = int(other.argmin()), int(other.argmax())
     factor = float((theta[high] - theta[low]) / (other[high] - other[low]))
     return factor, float(theta[low] - factor * other[low])
@@ -134,7 +134,7 @@ def _make_piece(tallies: WeightTallies, direction: _Direction, nonnegative_weigh
 
 
 def _merge_pieces(pieces: Sequence[SumPiece]) -> SumPiece:
-    """Pieces with the same scores, as one."""
+    """Merges pieces with the same scores."""
     if len(pieces) == 1:
         return pieces[0]
     first = Tally.combine([(piece.tally, 1) for piece in pieces])

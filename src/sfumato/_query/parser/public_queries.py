@@ -1,4 +1,4 @@
-"""Queries of public columns and of the analyst's own tables: nothing is estimated, so DuckDB answers as it is asked."""
+"""Checks and runs queries of public columns and of the analyst's own tables, which need no estimates."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from sfumato._request.hierarchy import format_level_name
 from sfumato.errors import QueryError
 
 CommonTables = Mapping[str, Tree]
-"""The common table expressions that can be named, by their names in small letters."""
+"""The available common table expressions, by their lower-case names."""
 RELEASE_MARK = "of the release"
-"""What is noted of columns while they are looked at."""
+"""The mark on columns of the release during the analysis."""
 
 
 def list_common_tables(select: Tree, outer_tables: CommonTables, size_budget: SizeBudget) -> dict[str, Tree]:
-    """The common table expressions of a query, added to those around it; each sees the ones before it."""
+    """The common table expressions of a query, added to the outer ones; each can use the previous ones."""
     with_clause = select.args.get("with_") or select.args.get("with")
     common_tables = dict(outer_tables)
     if with_clause is None:
         return common_tables
     if with_clause.args.get("recursive"):
-        raise QueryError("a recursive WITH cannot be answered; write what it makes into a file and attach it.")
+        raise QueryError("a recursive WITH cannot be answered; write its result into a file and attach it.")
     for definition in with_clause.expressions:
         name = definition.alias.lower()
         if name == TABLE:
@@ -41,7 +41,7 @@ def list_common_tables(select: Tree, outer_tables: CommonTables, size_budget: Si
 
 
 def inline_common_tables(tree: Tree, common_tables: CommonTables, size_budget: SizeBudget) -> Tree:
-    """A query in which every common table expression stands where it is named, as far as there is room."""
+    """Inserts every common table expression where it is named, within the size limit."""
     copy = size_budget.copy_tree(tree)
     visible_tables = list_common_tables(copy, common_tables, size_budget)
     for name in ("with_", "with"):
@@ -58,7 +58,7 @@ def inline_common_tables(tree: Tree, common_tables: CommonTables, size_budget: S
 
 
 def is_plain(table: Tree) -> bool:
-    """Whether a table is given by its name alone, with AS or without."""
+    """Whether a table is given by its name alone, with or without AS."""
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         return False
     alias = table.args.get("alias")
@@ -68,7 +68,7 @@ def is_plain(table: Tree) -> bool:
 
 
 def has_sensitive_names(tree: Tree, session: Session) -> bool:
-    """Whether a query may speak of a sensitive column of the release."""
+    """Whether a query may use a sensitive column of the release."""
     sensitive = {name.lower() for name in (*session.manifest.sensitive_columns, *session.manifest.levels)}
     using_columns = [item for join in tree.find_all(exp.Join) for item in join.args.get("using") or ()]
     column_names = [
@@ -85,7 +85,7 @@ def has_release(tree: Tree) -> bool:
 
 
 def write_public_query(tree: Tree, session: Session) -> str:
-    """Write a query of public columns anew: known constructs, known tables, every name quoted."""
+    """Rewrites a query of public columns: known constructs, known tables, every name quoted."""
     allowed_sql.check(tree, allowed_sql.PUBLIC_CONSTRUCTS, allowed_sql.PUBLIC_FUNCTION_NAMES)
     if has_release(tree) and has_sensitive_names(tree, session):
         (name, *_) = session.manifest.sensitive_columns
@@ -107,9 +107,9 @@ def write_public_query(tree: Tree, session: Session) -> str:
 
 
 def run_subqueries(expression: Tree, session: Session) -> Tree:
-    """An expression in which every subquery was run, and stands as the table that it gave.
+    """Runs every subquery of an expression and replaces it by the table of its result.
 
-    A subquery is run on its own, so that it cannot look at what the records of the release show.
+    A subquery runs on its own, so that it cannot read the published values of the records.
     """
     holder = exp.Paren(this=expression.copy())
     while (subquery := holder.find(exp.Subquery, exp.Exists, exp.Query)) is not None:
@@ -121,14 +121,14 @@ def run_subqueries(expression: Tree, session: Session) -> Tree:
 
 
 def _find_outside_tables(tree: Tree) -> set[str]:
-    """The tables that a query names without reading them."""
+    """The tables that a query names but does not read."""
     inside = {node.alias_or_name.lower() for node in tree.find_all(exp.Table, exp.Subquery, exp.CTE, exp.Unnest)}
     inside |= {node.name.lower() for node in tree.find_all(exp.TableAlias)}
     return {node.table.lower() for node in tree.find_all(exp.Column) if node.table} - inside
 
 
 def decorrelate(tree: Tree) -> Tree:
-    """A query in which EXISTS (SELECT ... WHERE inner = outer) is outer IN (SELECT inner ...), to be run first."""
+    """Rewrites EXISTS (SELECT ... WHERE inner = outer) as outer IN (SELECT inner ...), which can run first."""
     copy = tree.copy()
     for exists in list(copy.find_all(exp.Exists)):
         inner = exists.this.this if isinstance(exists.this, exp.Subquery) else exists.this
@@ -151,21 +151,21 @@ def decorrelate(tree: Tree) -> Tree:
         value_query.set("expressions", [inner_side.copy()])
         value_query.set("where", exp.Where(this=exp.and_(is_not_null, *(item.copy() for item in other_conditions))))
         membership = exp.In(this=outer_side.copy(), query=exp.Subquery(this=value_query))
-        exists.replace(exp.Coalesce(this=membership, expressions=[exp.false()]))  # EXISTS is never unknown
+        exists.replace(exp.Coalesce(this=membership, expressions=[exp.false()]))  # EXISTS is never NULL
     return copy
 
 
 def _find_outside_tables_of(tree: Tree, inner: Tree) -> set[str]:
-    """The tables that a part of a query names, and the query does not read."""
+    """The tables that a part of a query names but the query does not read."""
     outside = _find_outside_tables(inner)
     return {column.table.lower() for column in tree.find_all(exp.Column) if column.table.lower() in outside}
 
 
 def materialise(tree: Tree, session: Session) -> str:
-    """Run a query of public columns, keep what it gives as a table, and name it."""
+    """Runs a query of public columns, stores its result as a table, and returns the name."""
     if (TABLE in (outside_tables := _find_outside_tables(tree)) and not has_release(tree)) or outside_tables - {TABLE}:
         raise QueryError(
-            f"a subquery is run on its own, so it cannot use a column of {TABLE} beside it; join the table instead."
+            f"a subquery runs on its own, so it cannot use a column of the outer {TABLE}; join the table instead."
         )
     name = f"sfumato part {len(session.subquery_tables)}"
     session.subquery_tables.append(session.fetch_subquery(write_public_query(tree, session)))
@@ -174,16 +174,16 @@ def materialise(tree: Tree, session: Session) -> str:
 
 
 def check_table(table: Tree, session: Session) -> None:
-    """Refuse what is neither the release nor a table that was attached."""
+    """Rejects a table that is neither the release nor attached."""
     if not is_plain(table) or table.name.lower() not in (TABLE, *session.attached_tables):
         attached_names = "".join(f", {name}" for name in session.attached_tables)
         attach_hint = f" Attach a table of your own first: `attach={{{table.name!r}: 'FILE'}}`."
         attach_hint = attach_hint if table.name.isidentifier() and table.name.lower() != TABLE else ""
-        raise QueryError(f"the tables to ask are {TABLE}{attached_names}: SELECT ... FROM {TABLE} ...{attach_hint}")
+        raise QueryError(f"use only the tables {TABLE}{attached_names}: SELECT ... FROM {TABLE} ...{attach_hint}")
 
 
 def _rewrite_ranges(tree: Tree, session: Session) -> Tree:
-    """Comparisons of the release's ranges with numbers, in each SELECT that reads the release and nothing else."""
+    """Rewrites comparisons of ranges with numbers, in each SELECT that reads only the release."""
     range_names = {name.lower(): name for name in session.manifest.ranges}
     if not range_names:
         return tree
@@ -196,7 +196,7 @@ def _rewrite_ranges(tree: Tree, session: Session) -> Tree:
 
 
 def list_own_columns(tree: Tree) -> Iterator[exp.Column]:
-    """The columns of a public query that are those of the release, because they can be of no other table."""
+    """The columns of a public query that can only belong to the release."""
     for column in tree.find_all(exp.Column):
         select = column.parent_select
         source = None if select is None else select.args.get("from_") or select.args.get("from")
@@ -213,7 +213,7 @@ def _is_own(column: exp.Column) -> bool:
 
 
 def _check_columns(tree: Tree, session: Session) -> None:
-    """Name the columns that there are, if one is asked for that there is not; only where one table can have it."""
+    """Reports an unknown column with the existing ones, if only one table can have it."""
     if tree.find(exp.Subquery, exp.Join, exp.Exists) or not has_release(tree) or not isinstance(tree, exp.Select):
         return
     names = ColumnNames.from_manifest(session.manifest)

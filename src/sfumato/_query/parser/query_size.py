@@ -1,8 +1,8 @@
-"""How large a question may be: its text, its tree, and the texts that it makes.
+"""Limits the size of a question: its text, its tree, and the strings that it creates.
 
-DuckDB is interrupted when time is over, but not while it takes a query apart or works on some thousands of rows, and
-nobody interrupts us. So whatever could swell there is measured first: a name that stands for a whole expression, a text
-that is replaced by a longer one, two texts that are compared letter by letter.
+DuckDB can be interrupted, but not while it plans a query or works on some thousands of rows. So everything that could
+grow there is measured first: a name that stands for a whole expression, a replacement by a longer string, a
+letter-by-letter comparison of two strings.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from sfumato.errors import QueryError
 
 MOST_CHARACTERS = 1 << 16
 MOST_NODES = 20_000
-"""How many names, numbers and signs a question is made of, with everything that it names put in its place."""
+"""The largest number of names, numbers and signs in a question, with all named expressions inserted."""
 MOST_SQL_PARTS = 4 * MOST_NODES
-"""How many parts are written for DuckDB, which needs several for some functions."""
+"""The largest number of parts written for DuckDB, which needs several for some functions."""
 MOST_DEPTH = 150
-"""How deep they are nested. Functions that call themselves go as deep, several calls for each level."""
+"""The deepest nesting. Recursive functions go as deep, with several calls for each level."""
 MOST_TABLES = 50
-"""More take DuckDB long to put in order, and it is not interrupted there."""
+"""DuckDB takes long to plan more tables, and cannot be interrupted there."""
 MOST_SETS = 256
-"""How many grouping sets one GROUP BY may make."""
+"""The largest number of grouping sets in one GROUP BY."""
 MOST_PARTS = 1 << 16
-"""How many sums, numbers and signs the formula of one estimate may have."""
+"""The largest number of sums, numbers and signs in the formula of one estimate."""
 MOST_WEIGHTS = 2_000
-"""How many sums of numbers and of their products one count may need."""
+"""The largest number of sums of numbers and of their products for one count."""
 MOST_ALIAS_NODES = 2_000
-"""How much aliases of the SELECT list may add, where they stand for what they name."""
+"""The largest size that inserted aliases of the SELECT list may add."""
 LONGEST_TEXT = 1 << 16
-"""How long a text may become; DuckDB makes two thousand of them at once."""
+"""The longest possible string; DuckDB builds two thousand of them at once."""
 MOST_LETTER_PAIRS = 1 << 16
-"""The letters of one text times those of another, where every pair of them is looked at."""
+"""The largest product of the lengths of two strings in a function that looks at every pair of letters."""
 SCALAR_LENGTH = 64
-"""No number, date or truth value is longer, written as a text."""
+"""The longest number, date or boolean, written as a string."""
 LETTERS_PER_BYTE = 8
-"""How many letters a byte may become, as bits or as an escape."""
+"""The largest number of letters that a byte may become, as bits or as an escape."""
 
 _CONCATENATIONS = (exp.Concat, exp.ConcatWs, exp.DPipe, exp.Tuple, exp.Array, exp.ArrayConcat, exp.Struct, exp.Map)
 _CONCATENATION_NAMES = frozenset(["row", "list_zip"])
@@ -50,36 +50,36 @@ _PLAIN_TYPES = exp.DataType.TEXT_TYPES | exp.DataType.NUMERIC_TYPES | exp.DataTy
 
 
 def explain_too_large(most: str) -> QueryError:
-    """What is said of a question that has too many of something."""
+    """The error for a question with too many parts of one kind."""
     return QueryError(
-        f"the question is too large: {most} at most; ask for its parts one by one, or attach long lists as a table."
+        f"the question is too large: at most {most}; ask for its parts one by one, or attach long lists as a table."
     )
 
 
 def explain_too_deep() -> QueryError:
-    """What is said of a question that is nested too deeply."""
+    """The error for a question that is nested too deeply."""
     return QueryError("the question is nested too deeply; write long conditions as a list (IN), or attach a table.")
 
 
 def check_text(sql: str) -> None:
-    """Refuse a text that would take long to read."""
+    """Rejects a text that would take long to parse."""
     if len(sql) > MOST_CHARACTERS:
         raise explain_too_large(f"{MOST_CHARACTERS:,} characters")
 
 
 def count_nodes(tree: exp.Expr) -> int:
-    """How many parts a tree has."""
+    """The number of nodes of a tree."""
     return sum(1 for _ in tree.walk())
 
 
 @dataclass
 class SizeBudget:
-    """What may still be put into one question, where names stand for whole expressions."""
+    """The remaining size of one question for names that stand for whole expressions."""
 
     remaining_nodes: int = MOST_NODES
 
     def copy_tree(self, tree: exp.Expr) -> exp.Expr:
-        """A copy of a tree, if there is room for it."""
+        """Copies a tree, if there is room for it."""
         self.remaining_nodes -= count_nodes(tree)
         if self.remaining_nodes < 0:
             raise explain_too_large(f"{MOST_NODES:,} names, numbers and signs")
@@ -87,9 +87,9 @@ class SizeBudget:
 
 
 def check_tree(tree: exp.Expr) -> None:
-    """Refuse a tree that has too many parts, is too deep, joins too many tables, or makes too many grouping sets.
+    """Rejects a tree with too many parts, tables or grouping sets, or with too deep nesting.
 
-    A part that stands once and is put in several times counts as often.
+    A part that DuckDB copies counts once for each copy.
     """
     node_count = tables = 0
     waiting = [(tree, 1, 1)]
@@ -109,7 +109,7 @@ def check_tree(tree: exp.Expr) -> None:
 
 
 def _count_copies(node: exp.Expr, part: exp.Expr) -> int:
-    """How often DuckDB puts in a part of a node: the subject of a CASE for each WHEN, a table for each star."""
+    """The number of copies that DuckDB makes of a part: the subject of a CASE for each WHEN, a table for each star."""
     if isinstance(node, exp.Case) and part is node.this:
         return max(1, len(node.args["ifs"]))
     if isinstance(node, exp.Nullif | exp.In | exp.Between) and part is node.this and not isinstance(part, exp.Column):
@@ -128,13 +128,13 @@ def _is_star(expression: exp.Expr) -> bool:
 
 
 def check_sets(group: exp.Group) -> None:
-    """Refuse a GROUP BY that makes too many grouping sets; they are counted, and none is made."""
+    """Rejects a GROUP BY with too many grouping sets, without building them."""
     if math.prod(_count_sets(grouping) for grouping in group.expressions) > MOST_SETS:
         raise QueryError(f"the query makes more than {MOST_SETS} kinds of subtotals; ask for fewer.")
 
 
 def _count_sets(element: exp.Expr) -> int:
-    """How many grouping sets one part of GROUP BY makes."""
+    """The number of grouping sets from one part of GROUP BY."""
     if isinstance(element, exp.Cube):
         return int(2 ** min(len(element.expressions), MOST_SETS))
     if isinstance(element, exp.Rollup):
@@ -145,7 +145,7 @@ def _count_sets(element: exp.Expr) -> int:
 
 
 def balance_tree(tree: exp.Expr) -> exp.Expr:
-    """The same question, with long chains of AND and of OR as shallow trees; both are associative."""
+    """Rebuilds long chains of AND and of OR as shallow trees; both operators are associative."""
     for kind in (exp.And, exp.Or):
         tops = [node for node in tree.find_all(kind) if not isinstance(node.parent, kind)]
         for top in tops:
@@ -159,7 +159,7 @@ def balance_tree(tree: exp.Expr) -> exp.Expr:
 
 
 def _flatten_chain(top: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
-    """What a chain of one operator joins, in its order."""
+    """The operands in a chain of one operator, in order."""
     operands: list[exp.Expr] = []
     waiting = [top]
     while waiting:
@@ -172,9 +172,9 @@ def _flatten_chain(top: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
 
 
 def check_texts(tree: exp.Expr, longest: Callable[[], int]) -> None:
-    """Refuse a query that would make texts too long, or repeats its own expressions too often.
+    """Rejects a query whose strings could become too long, or that repeats its own expressions too often.
 
-    How long the texts of the tables are at most is only asked where it matters.
+    `longest` is called only if the length of the strings in the tables matters.
     """
     makes_texts = any(
         _is_concatenation(node) or isinstance(node, _REPLACEMENTS) or _is_text_distance(node) for node in tree.walk()
@@ -184,7 +184,7 @@ def check_texts(tree: exp.Expr, longest: Callable[[], int]) -> None:
 
 
 def _is_concatenation(node: exp.Expr) -> bool:
-    """Whether something holds all that it is made of: a text, a list, a row."""
+    """Whether a result contains all of its parts: a string, a list, a row."""
     return isinstance(node, _CONCATENATIONS) or (
         isinstance(node, exp.Anonymous) and node.name.lower() in _CONCATENATION_NAMES
     )
@@ -198,11 +198,11 @@ def _is_text_distance(node: exp.Expr) -> bool:
 
 @dataclass(frozen=True)
 class _Scope:
-    """How long the columns are that an expression sees, and what its aliases stand for."""
+    """The lengths of the visible columns, and the meanings of the aliases."""
 
     column_length: int
     aliases: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """By their names in small letters: the length of the text, and the number of parts."""
+    """The string length and the number of parts of each alias, by its lower-case name."""
 
 
 @dataclass
@@ -212,7 +212,7 @@ class _TextMeasurer:
     alias_nodes: int = 0
 
     def measure(self, node: exp.Expr, scope: _Scope) -> int:
-        """How long the text of an expression may be; the longest that it holds, where it is none."""
+        """The largest length of an expression's string, or of the longest string within another value."""
         if isinstance(node, exp.Select):
             return self._measure_select(node, scope)
         if isinstance(node, exp.Literal):
@@ -227,13 +227,13 @@ class _TextMeasurer:
         result_length = self._measure_result(node, lengths)
         if result_length > self.max_length and result_length > max(lengths, default=0):
             raise QueryError(
-                f"the question makes texts of more than {self.max_length:,} letters, or lists that hold as much; join "
-                "or replace fewer texts, or do it with the answer."
+                f"the question creates strings of more than {self.max_length:,} letters, or lists of that size; "
+                "join or replace fewer strings, or transform the answer instead."
             )
         return result_length
 
     def _measure_result(self, node: exp.Expr, lengths: Sequence[int]) -> int:
-        """The length of what a function makes of texts of given lengths."""
+        """The string length of a function's result for given lengths of its arguments."""
         if isinstance(node, exp.ConcatWs):
             return sum(lengths) + len(lengths) * lengths[0]
         if _is_concatenation(node):
@@ -241,15 +241,15 @@ class _TextMeasurer:
         if isinstance(node, exp.Replace) and isinstance(node.expression, exp.Literal) and node.expression.name:
             return lengths[0] * max(1, -(-lengths[2] // lengths[1]))
         if isinstance(node, _REPLACEMENTS):
-            # Every letter may be a match, and where nothing is matched, every gap between two.
+            # Every letter may match; where nothing is matched, every gap between two letters may.
             first, *others = lengths
             return max(first, SCALAR_LENGTH) * (1 + max(others, default=0))
         if isinstance(node, exp.Cast | exp.TryCast) and node.to.this not in _PLAIN_TYPES:
             return LETTERS_PER_BYTE * max(SCALAR_LENGTH, *lengths)
         if _is_text_distance(node) and lengths[0] * lengths[-1] > MOST_LETTER_PAIRS:
             raise QueryError(
-                f"the question compares texts of up to {lengths[0]:,} and {lengths[-1]:,} letters with each other, "
-                "letter by letter; compare their beginnings in a table of your own."
+                f"the question compares strings of up to {lengths[0]:,} and {lengths[-1]:,} letters with each "
+                "other, letter by letter; compare their beginnings in a table of your own."
             )
         return max(SCALAR_LENGTH, *lengths) if lengths else SCALAR_LENGTH
 
@@ -258,12 +258,12 @@ class _TextMeasurer:
         self.alias_nodes += parts
         if self.alias_nodes > MOST_ALIAS_NODES:
             raise QueryError(
-                "the question uses names of its own columns for more and more of them; write out what is meant."
+                "the question uses its own column names again and again in further columns; write the expressions out."
             )
         return max(length, scope.column_length)
 
     def _measure_select(self, select: exp.Select, outer_scope: _Scope) -> int:
-        """A query sees the columns of what it selects from, of what is around it, and its own before each."""
+        """Measures a SELECT: it sees the columns of its tables, of outer queries, and its own previous columns."""
         first = select.args.get("from_") or select.args.get("from")
         sources = [*([] if first is None else [first]), *(select.args.get("joins") or ())]
         source_lengths = [self.measure(item.this, outer_scope) for item in sources]

@@ -1,4 +1,4 @@
-"""Comparisons with a column that was published in ranges: answered where they cut between ranges."""
+"""Answers comparisons with a column published in ranges, if they cut between ranges."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sfumato._records.sql_quoting import TABLE
 from sfumato._request.schema import Edge, Ranges
 from sfumato.errors import QueryError
 
-# Which columns a query says to be equal to something that is written in it, or not to be.
+# Equalities of a column with a literal, and their negations.
 
 EQUALITIES = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
 
 
 def find_equalities(tree: Tree) -> Iterator[tuple[exp.Column, exp.Literal]]:
-    """Each column with each literal, as they are written: by =, <>, IS DISTINCT FROM, IN, and CASE column WHEN."""
+    """Yields each column with each literal compared to it by =, <>, IS DISTINCT FROM, IN, or CASE column WHEN."""
     for node in tree.walk(bfs=False):
         if isinstance(node, EQUALITIES):
             sides = [(node.this, node.expression), (node.expression, node.this)]
@@ -48,19 +48,19 @@ FLIPPED_COMPARISONS: Mapping[type[exp.Expr], type[exp.Expr]] = {
     exp.NEQ: exp.NEQ,
 }
 IsOwn = Callable[[exp.Column], bool]
-"""Whether a column is one of the release, whatever its name."""
+"""Whether a column belongs to the release, whatever its name."""
 
 
 def is_release_column(column: exp.Column) -> bool:
-    """Whether a column that was found is one of the release."""
+    """Whether a resolved column belongs to the release."""
     return column.table in ("", TABLE)
 
 
 def rewrite_by_ranges(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn = is_release_column) -> Tree:
-    """Rewrite comparisons of ranges with numbers or dates as lists of ranges.
+    """Rewrites comparisons of ranges with numbers or dates as lists of ranges.
 
-    What cuts inside a range is refused, and so is a text that is no range: no record can have it, and whoever wrote it
-    meant another.
+    A comparison that cuts inside a range is rejected, and so is a string that is not a range: no record can have it, so
+    it is probably a typo.
     """
     if not bins:
         return expression
@@ -91,7 +91,7 @@ def _rewrite_node(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn
 
 
 def _rewrite_comparison(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn) -> Tree | None:
-    """The comparison as a list of ranges; None where it is not one of a range with a number, a date or a range."""
+    """The comparison as a list of ranges; None if it does not compare a range with a number, a date or a range."""
     kind = type(node)
     if kind not in FLIPPED_COMPARISONS:
         return None
@@ -110,7 +110,7 @@ def _rewrite_comparison(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own:
         condition = _make_never_true(left)
         return exp.Not(this=exp.paren(condition)) if kind is exp.NEQ else condition
     with_bound = kind in (exp.LTE, exp.GT)
-    if bound is None:  # as texts, [100,120) would come before [20,40)
+    if bound is None:  # as strings, [100,120) would come before [20,40)
         _check_range(right, left.name, ranges)
         labels = list(ranges.labels[: ranges.labels.index(right.name) + with_bound])
     else:
@@ -122,7 +122,7 @@ def _rewrite_comparison(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own:
 
 
 def _list_ranges_below(ranges: Ranges, bound: Edge, with_bound: bool, name: str, node: Tree) -> list[str]:
-    """The ranges below a bound, the bound itself included or not."""
+    """The ranges below a bound, with or without the bound itself."""
     edges = ranges.parsed_edges
     range_labels = []
     for number, label in enumerate(ranges.labels):
@@ -144,13 +144,13 @@ def _explain_cut(ranges: Ranges, name: str, node: Tree) -> QueryError:
 
 
 def _make_never_true(column: Tree) -> Tree:
-    """False, and unknown where the column is missing."""
+    """An expression that is false, and NULL where the column is missing."""
     missing = exp.Is(this=column.copy(), expression=exp.Null())
     return exp.paren(exp.And(this=missing, expression=exp.Null()))
 
 
 def _parse_constant(node: Tree, ranges: Ranges) -> Edge | None:
-    """A number or a date of the kind of the edges."""
+    """Reads a number or a date of the same kind as the edges; None for anything else."""
     sign = 1
     if isinstance(node, exp.Neg):
         node, sign = allowed_sql.unwrap(node.this), -1
@@ -160,7 +160,7 @@ def _parse_constant(node: Tree, ranges: Ranges) -> Edge | None:
         return None
     first = ranges.parsed_edges[0]
     try:
-        if not isinstance(first, datetime.date):  # a number in quotes is one to SQL
+        if not isinstance(first, datetime.date):  # SQL treats a quoted number as a number
             number = _parse_number(node.name)
             return sign * number if math.isfinite(number) else None
         if isinstance(first, datetime.datetime):
@@ -178,7 +178,7 @@ def _parse_number(text: str) -> int | float:
 
 
 def _convert_moment(moment: datetime.datetime, edge: datetime.datetime) -> datetime.datetime:
-    """A moment that can be compared with an edge; what has no offset is in UTC."""
+    """A moment comparable with an edge; without an offset it is in UTC."""
     if (moment.tzinfo is None) == (edge.tzinfo is None):
         return moment
     if moment.tzinfo is None:
@@ -187,7 +187,7 @@ def _convert_moment(moment: datetime.datetime, edge: datetime.datetime) -> datet
 
 
 def check_sum(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn = is_release_column) -> None:
-    """Refuse to add up ranges; to compare them is no sum of them."""
+    """Rejects sums of ranges; comparisons of ranges within a sum are allowed."""
     for column in expression.find_all(exp.Column):
         if is_own(column) and column.name in bins and not _is_compared(column, expression):
             raise QueryError(
@@ -197,7 +197,7 @@ def check_sum(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsO
 
 
 def _is_compared(column: Tree, root: Tree) -> bool:
-    """Whether a column is only compared with ranges, so that its own value does not enter."""
+    """Whether a column is only compared with ranges, so that its own value is not used."""
     node = column.parent
     while node is not None and node is not root.parent:
         if isinstance(node, exp.Predicate):

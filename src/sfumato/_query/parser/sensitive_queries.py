@@ -1,4 +1,4 @@
-"""A SELECT over records, taken apart: what to count, under which condition, and how to group."""
+"""Reads a SELECT over records: its counts, conditions and groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sfumato.errors import QueryError
 
 @dataclass(frozen=True)
 class Group:
-    """What to group by: an expression over public columns, or one over sensitive columns."""
+    """A group expression, over public columns or over sensitive columns."""
 
     sql: str
     is_sensitive: bool
@@ -29,7 +29,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Question:
-    """What a SELECT over records counts: the sums of each group, and the formulas over them."""
+    """A SELECT over records: the sums of each group, and the formulas over them."""
 
     source: FromClause
     where: Condition
@@ -73,7 +73,7 @@ class SelectReader:
         return split_conditions([check_literals(condition, self.session) for condition in conditions], self.names)
 
     def resolve(self, expression: Tree, allowed: tuple[type[exp.Expr], ...] = allowed_sql.EXPRESSIONS) -> Tree:
-        """An expression over columns; an alias of the SELECT list stands for what it names, where no column does."""
+        """Resolves an expression; a name that is not a column may be an alias of the SELECT list."""
         self.session.clock.check()
         expression = public_queries.run_subqueries(expression, self.session)
         allowed_sql.check(expression, allowed)
@@ -87,12 +87,12 @@ class SelectReader:
         protected = self.names.list_sensitive_names(group_tree)
         if protected and not self.names.is_sensitive(group_tree):
             raise QueryError(
-                f"group by {protected[0]!r} and by public columns one beside the other, not by an expression of both."
+                f"group by {protected[0]!r} and by public columns separately, not by an expression of both."
             )
         return group_tree
 
     def resolve_alias(self, expression: Tree) -> Tree:
-        """What a group names: a column, or an output by its number or its alias."""
+        """The expression behind a group: a column, or an output given by its number or alias."""
         node = allowed_sql.unwrap(expression)
         if isinstance(node, exp.Literal) and node.is_int and 1 <= int(node.name) <= len(self.select.expressions):
             return self._check_no_aggregate(self.select.expressions[int(node.name) - 1].unalias())
@@ -104,18 +104,18 @@ class SelectReader:
     @staticmethod
     def _check_no_aggregate(expression: Tree) -> Tree:
         if is_aggregate(expression):
-            raise QueryError("group by columns, not by an aggregate; use HAVING to choose by one.")
+            raise QueryError("group by columns, not by an aggregate; use HAVING to filter by an aggregate.")
         return expression
 
     def add_formula(self, aggregate: Tree) -> int:
-        """The number of the formula that an aggregate is."""
+        """Adds an aggregate as a formula and returns its number."""
         formula = self.aggregates.parse_aggregate(aggregate)
         if formula not in self.formulas:
             self.formulas.append(formula)
         return self.formulas.index(formula)
 
     def explain_ungrouped(self, column: exp.Column) -> QueryError:
-        """What is said of a column that is neither a group nor in an aggregate."""
+        """The error for a column that is neither a group nor in an aggregate."""
         if (column.table, column.name) in self.names.sensitive_columns:
             return QueryError(
                 f"the {column.name!r} of single rows is protected, so it cannot be selected; count it instead, with "
@@ -125,7 +125,7 @@ class SelectReader:
 
 
 def _has_name(expression: Tree) -> bool:
-    """Whether a column of the answer can be named: by its alias, or as `chapter` of `diagnosis.chapter`."""
+    """Whether an output column has a name: an alias, or `chapter` in `diagnosis.chapter`."""
     return isinstance(expression, exp.Alias) or (isinstance(expression, exp.Column) and bool(expression.table))
 
 
@@ -135,10 +135,10 @@ def is_aggregate(expression: Tree) -> bool:
 
 
 def list_number_columns(name: str) -> list[str]:
-    """The columns that a number fills: itself, its standard error, and the two ends of its interval."""
+    """The columns of a number: itself, its standard error, and the two ends of its interval."""
     return [name, f"{name}_se", f"{name}_low", f"{name}_high"]
 
 
 def name_note_column(name: str) -> str:
-    """The column that says what to beware of, where there is something to say."""
+    """The column of the notes on a number."""
     return f"{name}_note"

@@ -1,7 +1,7 @@
-"""Spread and association of numbers, as formulas of sums: STDDEV, VAR, COVAR, CORR, and the straight lines of REGR.
+"""Expresses STDDEV, VAR, COVAR, CORR and REGR as formulas of sums.
 
-All follow from the number of records, and the sums of the numbers, their squares and their product. Public numbers are
-taken from their mean first, which changes nothing but keeps large squares from swallowing small differences.
+All follow from the number of records and the sums of the numbers, their squares and their product. Public numbers are
+centred first; this changes no result but keeps large squares from swallowing small differences.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sfumato._query.scalar_functions import Clipping, SquareRoot
 
 
 class SumBuilder(Protocol):
-    """Reads sums over records."""
+    """Builds sums over records."""
 
     def make_count(self, where: Sequence[Tree]) -> Formula:
-        """How many records satisfy conditions."""
+        """The number of records that satisfy the conditions."""
         ...
 
     def make_sum(self, value: Tree, where: list[Tree]) -> Formula:
-        """The sum of an expression over them."""
+        """The sum of an expression over the records that satisfy the conditions."""
         ...
 
     def compute_centre(self, value: Tree) -> float:
@@ -33,13 +33,13 @@ class SumBuilder(Protocol):
         ...
 
     def resolve(self, expression: Tree) -> Tree:
-        """An expression with every column found."""
+        """The expression with every column resolved."""
         ...
 
 
 @dataclass(frozen=True)
 class _Moments:
-    """The sums behind everything, of two numbers y and x that were moved by known amounts."""
+    """The sums behind all functions of two numbers y and x, both shifted by known amounts."""
 
     count: Formula
     y: Formula
@@ -145,12 +145,12 @@ _FORMULAS: Mapping[type[exp.Expr], Callable[[_Moments], Formula]] = {
 
 
 def is_spread(node: Tree) -> bool:
-    """Whether an aggregate is one of spread or association."""
+    """Whether an aggregate measures spread or association."""
     return type(node) in _FORMULAS
 
 
 def make_spread_formula(node: Tree, where: Sequence[Tree], sums: SumBuilder) -> Formula:
-    """The formula of an aggregate of one number, or of two."""
+    """The formula of an aggregate of one or two numbers."""
     y = sums.resolve(node.this)
     x = sums.resolve(node.expression) if node.args.get("expression") is not None else y
     conditions = (

@@ -1,6 +1,6 @@
-"""Queries over estimates: windows, subtotals, subqueries and whatever else SQL makes of the rows of an answer.
+"""Runs queries over estimates: windows, subtotals, subqueries and other SQL over the rows of an answer.
 
-A query is taken apart into SELECTs over records, which the rest of `_query` answers, and what is done with the rows
-of their answers. That is left to DuckDB, which sees values; formulas travel along, and each number that is shown in the
-end has the error of its formula.
+A query is split into SELECTs over records, which the rest of `_query` answers, and operations on the rows of their
+answers. DuckDB runs these operations on values. Formulas travel along, so that each displayed number has the error of
+its formula.
 """

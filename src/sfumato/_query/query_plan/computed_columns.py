@@ -1,6 +1,6 @@
-"""New columns from those of rows: by DuckDB where nothing is estimated, as formulas where something is.
+"""Computes new columns of rows: with DuckDB for known values, as formulas for estimates.
 
-Whatever would show an estimate without its error, such as a text that is made from it, is refused.
+An expression that would show an estimate without its error, such as a string made from it, is rejected.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sfumato._records.sql_quoting import quote_name
 from sfumato.errors import QueryError
 
 Getter = Callable[[int], Any]
-"""What a row has, by its number."""
+"""Returns the value of a row, by its number."""
 
 _FUNCTIONS: Mapping[type[exp.Expr], Function] = {
     exp.Sqrt: scalar_functions.SquareRoot(),
@@ -39,7 +39,7 @@ _PREDICATES = (exp.Predicate, exp.Connector, exp.Not)
 
 
 def is_number(tree: Tree, rows: EstimateRows) -> bool:
-    """Whether an expression is a number made from estimates, and no choice by them."""
+    """Whether an expression is a number computed from estimates, without choosing by them."""
     node = allowed_sql.unwrap(tree)
     if not rows.list_estimates(node) or isinstance(node, _PREDICATES):
         return False
@@ -49,7 +49,7 @@ def is_number(tree: Tree, rows: EstimateRows) -> bool:
 
 
 def add_columns(context: PlanContext, rows: EstimateRows, columns: Mapping[str, Tree]) -> EstimateRows:
-    """The rows with more columns, each computed from those that there are."""
+    """The rows with more columns, each computed from the existing ones."""
     rows, columns = _rename_known(rows, columns)
     computer = _ColumnComputer(context, rows)
     numbers = {name: computer.make_formula(tree) for name, tree in columns.items() if is_number(tree, rows)}
@@ -63,7 +63,7 @@ def add_columns(context: PlanContext, rows: EstimateRows, columns: Mapping[str, 
 
 
 def _rename_known(rows: EstimateRows, columns: Mapping[str, Tree]) -> tuple[EstimateRows, Mapping[str, Tree]]:
-    """The rows with those of the columns that are there already, and the columns that are left to compute."""
+    """Renames those columns that exist already, and returns the others."""
     table, estimated = rows.table, rows.estimate_columns
     known_columns = {name: tree.name for name, tree in columns.items() if is_of_answer(tree)}
     for name, source_name in known_columns.items():
@@ -75,7 +75,7 @@ def _rename_known(rows: EstimateRows, columns: Mapping[str, Tree]) -> tuple[Esti
 
 
 class _ColumnComputer:
-    """Collects what DuckDB must be asked, asks it once, and puts formulas together."""
+    """Collects the expressions for DuckDB, runs them once, and builds formulas."""
 
     def __init__(self, context: PlanContext, rows: EstimateRows) -> None:
         self.context, self.rows = context, rows
@@ -84,13 +84,13 @@ class _ColumnComputer:
         self.values_by_column: dict[str, list[Any]] = {}
 
     def request_column(self, tree: Tree) -> str:
-        """Have an expression computed by DuckDB, unless it is a column that is there; the name of its column."""
+        """Requests an expression from DuckDB, unless it is an existing column; returns the name of its column."""
         if is_of_answer(tree):
             return str(tree.name)
         return self.names_by_sql.setdefault(allowed_sql.write_sql(tree), f"asked {len(self.names_by_sql)}")
 
     def run(self) -> None:
-        """Ask for everything."""
+        """Runs all requested expressions."""
         if self.names_by_sql:
             columns = [f"{sql} AS {quote_name(name)}" for sql, name in self.names_by_sql.items()]
             table = self.context.select_columns(self.rows, columns, f"ORDER BY {LINE}")
@@ -98,7 +98,7 @@ class _ColumnComputer:
                 self.table = self.table.append_column(name, table.column(name))
 
     def get_column(self, name: str) -> pa.ChunkedArray:
-        """A column that was there, or that DuckDB computed."""
+        """An existing column, or one that DuckDB computed."""
         return self.table.column(name)
 
     def _make_getter(self, tree: Tree) -> Getter:
@@ -112,7 +112,7 @@ class _ColumnComputer:
         return get
 
     def make_formula(self, tree: Tree) -> Callable[[int], Formula | None]:  # noqa: PLR0911 - one for each construct
-        """How to make the formula of a row."""
+        """Returns a function that builds the formula of a row."""
         node = allowed_sql.unwrap(tree)
         if not self.rows.list_estimates(node):
             return self._make_number(node)
@@ -138,7 +138,7 @@ class _ColumnComputer:
         return inner if function == Identity() else _apply_function(function, inner)
 
     def _make_number(self, node: Tree) -> Callable[[int], Formula | None]:
-        """A known number, in a formula."""
+        """A known number in a formula."""
         if (constant := _parse_constant(node)) is not None:
             return lambda line: Number(constant)
         kind = (
@@ -147,7 +147,7 @@ class _ColumnComputer:
             .type
         )
         if find_field_type(kind) not in ("integer", "number") and not pa.types.is_null(kind):
-            raise QueryError("an estimate can be computed with numbers only, not with texts, dates or truth values.")
+            raise QueryError("an estimate can be combined with numbers only, not with strings, dates or booleans.")
         get = self._make_getter(exp.Cast(this=node.copy(), to=exp.DataType.build("double")))
         return lambda line: None if get(line) is None else Number(float(get(line)))
 
@@ -161,7 +161,7 @@ class _ColumnComputer:
         return join
 
     def _choose_formula(self, node: Tree) -> Callable[[int], Formula | None]:
-        """The first of several numbers whose condition holds."""
+        """Selects the first of several numbers whose condition holds."""
         conditions, branches = _split_cases(node)
         if isinstance(node, exp.Case | exp.If) and self.context.is_uncertain(self.rows, conditions):
             self.context.has_uncertain_case = True
@@ -177,7 +177,7 @@ class _ColumnComputer:
 
 
 def _split_cases(node: Tree) -> tuple[list[Tree], list[Tree]]:
-    """The conditions and the numbers of CASE, IF, COALESCE and NULLIF; the first that holds decides."""
+    """The conditions and the numbers of CASE, IF, COALESCE and NULLIF; the first true condition decides."""
     if isinstance(node, exp.Coalesce):
         item = [node.this, *node.expressions]
         return [exp.Not(this=exp.Is(this=exp.paren(one.copy()), expression=exp.Null())) for one in item], item
@@ -201,7 +201,7 @@ def _list_branches(node: exp.Case) -> list[Tree]:
 
 
 def _find_function(node: Tree) -> Function | None:
-    """The function that an expression is of one number; None where it is none that is known."""
+    """The function of one number that an expression applies; None if it is unknown."""
     if isinstance(node, exp.Cast | exp.TryCast):
         return _find_cast_function(node.to)
     if isinstance(node, exp.Round | exp.Trunc):
@@ -244,7 +244,7 @@ def _apply_function(function: Function, inner: Callable[[int], Formula | None]) 
 
 
 def explain_unknown_function(node: Tree) -> QueryError:
-    """What is said of a function that no error is known for."""
+    """The error for a function of an estimate without a known error."""
     return QueryError(
         f"{node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()} of an estimate has no known "
         "error; use + - * /, ROUND, CAST to a number, LN, LOG, EXP, SQRT, ABS, POWER, CASE and COALESCE."

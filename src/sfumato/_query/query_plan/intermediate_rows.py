@@ -1,7 +1,6 @@
-"""Rows of a part of a query, as DuckDB sees them: values, and beside each estimate the number of its formula.
+"""Intermediate rows of a query for DuckDB: values, and for each estimate the number of its formula.
 
-So DuckDB decides what belongs together, which rows are left and in which order, and what it is told of a number that is
-estimated is carried along, to wherever the number goes.
+DuckDB groups, filters and orders the rows. The formula number of an estimate goes wherever DuckDB puts the estimate.
 """
 
 from __future__ import annotations
@@ -26,30 +25,30 @@ from sfumato.errors import QueryError
 LINE = "line"
 """The column that keeps rows in their order."""
 MOST_ROWS = 100_000
-NULL_NOTE = "no number, as SQL says NULL"
+NULL_NOTE = "no number (NULL in SQL)"
 SCALAR = "s"
 _ROWS = "sfumato rows"
 
 
 def is_scalar(column: str) -> bool:
-    """Whether a column holds the one number of a subquery, the same in all rows."""
+    """Whether a column holds the single number of a subquery, equal in all rows."""
     return column.startswith(SCALAR)
 
 
 def name_formula_column(column: str) -> str:
-    """The column beside an estimate that holds the number of its formula."""
+    """The column with the formula numbers of an estimate."""
     return f"{column} formula"
 
 
 @dataclass(frozen=True)
 class EstimateRows:
-    """A table with names of our own for its columns, some of which are estimates."""
+    """A table with internal column names, some of whose columns are estimates."""
 
     table: pa.Table
     estimate_columns: frozenset[str] = frozenset()
 
     def list_estimates(self, tree: Tree) -> list[str]:
-        """The estimates that an expression looks at."""
+        """The estimates that an expression uses."""
         return [
             column.name
             for column in tree.find_all(exp.Column)
@@ -59,26 +58,26 @@ class EstimateRows:
 
 @dataclass
 class PlanContext:
-    """Where rows are worked on: a session of DuckDB, and the sums behind the estimates."""
+    """The DuckDB session of a query, and the sums behind its estimates."""
 
     session: Session
     sums: JointSums
     has_uncertain_rows: bool = False
-    """Whether an estimate decided which rows there are, or in which order."""
+    """Whether an estimate decided which rows exist, or their order."""
     has_uncertain_case: bool = False
-    """Whether CASE took one number or another by an estimate."""
+    """Whether CASE chose between numbers by an estimate."""
     uncertain_columns: set[str] = field(default_factory=set)
-    """The columns that estimates decide, and that have no error of their own."""
+    """The columns that depend on choices by estimates, and have no error of their own."""
     most_rows: int = 0
     _name_count: int = 0
 
     def make_name(self, letter: str) -> str:
-        """A name for a column that no other has."""
+        """A new column name."""
         self._name_count += 1
         return f"{letter}{self._name_count}"
 
     def select_columns(self, rows: EstimateRows, columns: Sequence[str], clauses_sql: str = "") -> pa.Table:
-        """Columns of the rows, by SQL over our names."""
+        """Selects columns of the rows, by SQL over internal names."""
         self.session.register(_ROWS, rows.table)
         table = self.session.fetch_subquery(
             f"SELECT {', '.join(columns) or '1'} FROM {quote_name(_ROWS)} {clauses_sql}"
@@ -87,17 +86,17 @@ class PlanContext:
         return table
 
     def check_row_count(self, rows: EstimateRows) -> EstimateRows:
-        """The rows of a join, a UNION ALL or a window, if there are not too many."""
+        """Checks the number of rows of a join, a UNION ALL or a window."""
         if rows.table.num_rows > MOST_ROWS:
             raise QueryError(f"the answer has more than {MOST_ROWS:,} rows; add LIMIT, or group by coarser columns.")
         return rows
 
     def note_choice(self, rows: EstimateRows, trees: Sequence[Tree]) -> None:
-        """Remember that rows are chosen or ordered by what stands in trees, if some of it is estimated."""
+        """Notes that rows are filtered or ordered by expressions, if these contain estimates."""
         self.has_uncertain_rows = self.has_uncertain_rows or self.is_uncertain(rows, trees)
 
     def is_uncertain(self, rows: EstimateRows, trees: Sequence[Tree]) -> bool:
-        """Whether what stands in trees has an error, or was decided by something that has."""
+        """Whether expressions contain estimates, or depend on choices by estimates."""
         estimate_names = {name for tree in trees for name in rows.list_estimates(tree)}
         column_names = {column.name for tree in trees for column in tree.find_all(exp.Column) if is_of_answer(column)}
         return not column_names.isdisjoint(self.uncertain_columns) or any(
@@ -146,30 +145,30 @@ class PlanContext:
         return EstimateRows(table, rows.estimate_columns | set(columns))
 
     def read_column(self, rows: EstimateRows, column: str) -> list[Any]:
-        """What a column shows: estimates, or values."""
+        """The displayed content of a column: estimates or values."""
         if column not in rows.estimate_columns:
             return list(rows.table.column(column).to_pylist())
         numbers = rows.table.column(name_formula_column(column)).to_pylist()
         return [Estimate.missing(NULL_NOTE) if number is None else self.sums.estimate(number) for number in numbers]
 
     def is_count(self, rows: EstimateRows, column: str) -> bool:
-        """Whether every estimate of a column is one COUNT(*)."""
+        """Whether every estimate of a column is a single COUNT(*)."""
         numbers = rows.table.column(name_formula_column(column)).to_pylist()
         return all(number is not None and self.sums.is_count(number) for number in numbers)
 
     def get_formulas(self, numbers: Sequence[int | None]) -> list[Formula | None]:
-        """What numbers of formulas stand for."""
+        """The formulas behind formula numbers."""
         return [None if number is None else self.sums.formulas[number] for number in numbers]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a query gives: rows, and the columns that it shows, by their names."""
+    """The result of a query: rows, and the displayed columns with their names."""
 
     rows: EstimateRows
     output_columns: tuple[tuple[str, str], ...]
-    """The name of each column, and what we call it."""
+    """The displayed and the internal name of each column."""
     candidates: tuple[Formula, ...] | None = None
-    """What was estimated before rows were chosen among; None where windows or other queries may have chosen."""
+    """The estimates before any filter; None if windows or other queries may have filtered."""
     has_only_counts: bool = False
-    """Whether every number is one COUNT(*)."""
+    """Whether every number is a single COUNT(*)."""

@@ -1,7 +1,7 @@
-"""The sums of all rows of all parts of a query, with the error of any linear combination of them.
+"""The sums of all rows of all parts of a query, with the error of any linear combination.
 
-Rows of one part are made from the same records, so their errors belong together, and are worked out together. What
-comes from several parts of a query is taken to err together, which is an upper bound.
+Rows of one part rest on the same records, so their errors depend on each other and are computed jointly. Errors of
+several parts of a query are added up, which is an upper bound.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from sfumato._records.tally import Key
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Method, Moments
 
-JOINT_ERROR = "estimates of several parts of the query, taken to err together"
+JOINT_ERROR = "estimates of several parts of the query, with their errors added up"
 
 
 NOT_COMBINED = (
-    "a median or quantile can be scaled, rounded and compared, but has no known error together with another estimate; "
-    "select the two beside each other."
+    "a median or quantile can be scaled, rounded and compared, but has no known error in combination with another "
+    "estimate; select the two as separate columns."
 )
 
 
@@ -55,27 +55,27 @@ class _Leaf:
 
 @dataclass
 class JointSums:
-    """Every sum that a query uses, by a number of its own; and the formulas over them."""
+    """Every sum of a query under its own number, and the formulas over them."""
 
     method: Method[object]
     leaves: list[_Leaf | Estimate] = field(default_factory=list)
-    """Sums of rows, and what is no sum but was estimated by itself."""
+    """Sums of rows, and other numbers that have an estimate of their own."""
     formulas: list[Formula] = field(default_factory=list)
-    """What the columns of the rows stand for, by their numbers."""
+    """The formulas of the columns of rows, by their numbers."""
     _numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
     _combinations: dict[frozenset[tuple[int, float]], Estimate] = field(default_factory=dict)
     _estimates: dict[Formula, Estimate] = field(default_factory=dict)
 
     def add_leaf(self, estimator: GroupEstimator, cell: GroupCell, number: int) -> int:
-        """The number of a sum of one row."""
+        """Adds a sum of one row and returns its number."""
         key = (id(estimator), id(cell), number)
         if key not in self._numbers:
             self._numbers[key] = len(self.leaves)
-            self.leaves.append(_Leaf(estimator, cell, number))  # which keeps the two, so that nobody else has their ids
+            self.leaves.append(_Leaf(estimator, cell, number))  # keeping both objects alive keeps their ids unique
         return self._numbers[key]
 
     def add_estimate(self, estimate: Estimate) -> int:
-        """The number of an estimate that is no sum."""
+        """Adds an estimate that is not a sum and returns its number."""
         self.leaves.append(estimate)
         return len(self.leaves) - 1
 
@@ -86,45 +86,45 @@ class JointSums:
         return leaf_sum
 
     def estimate_total(self, leaf: int) -> Estimate:
-        """One sum."""
+        """Estimates one sum."""
         leaf_sum = self.leaves[leaf]
         if isinstance(leaf_sum, Estimate):
             return leaf_sum
         return leaf_sum.estimator.estimate_total(leaf_sum.number, leaf_sum.cell)
 
     def add_formula(self, formula: Formula) -> int:
-        """The number of a formula, under which rows of tables name it."""
+        """Adds a formula and returns the number that rows of tables use for it."""
         self.formulas.append(formula)
         return len(self.formulas) - 1
 
     def find_value(self, formula: Formula) -> float | None:
-        """The number that a formula gives; None where it gives none."""
+        """The value of a formula; None if it has none."""
         number = compute_value(formula, self.row)
         return number if math.isfinite(number) else None
 
     def estimate(self, number: int) -> Estimate:
-        """The estimate of a formula, by its number."""
+        """Estimates a formula, given by its number."""
         return self.evaluate(self.formulas[number])
 
     def evaluate(self, formula: Formula) -> Estimate:
-        """The estimate of a formula; each is worked out once."""
+        """Estimates a formula; each only once."""
         if formula not in self._estimates:
             self._estimates[formula] = evaluate_formula(formula, self.row)
         return self._estimates[formula]
 
     def is_count(self, number: int) -> bool:
-        """Whether a formula is one COUNT(*), of records that no condition on several kinds of columns picks."""
+        """Whether a formula is a single COUNT(*) of records, without a condition that mixes columns."""
         formula = self.formulas[number]
         leaf = self.leaves[formula.number] if isinstance(formula, Sum) else None
         return isinstance(leaf, _Leaf) and leaf.is_count
 
     def is_exact(self, number: int) -> bool:
-        """Whether a formula is known to have no error, as far as its sums tell."""
+        """Whether a formula is known to have no error, judging by its sums."""
         return all(self.estimate_total(leaf).is_exact for leaf in list_sums(self.formulas[number]))
 
     @property
     def row(self) -> RowSums:
-        """All sums, as if they were those of one row."""
+        """All sums, as if they belonged to one row."""
         return RowSums(
             self.estimate_total,
             self.estimate_combination,
@@ -134,7 +134,7 @@ class JointSums:
         )
 
     def estimate_combination(self, gradient: Gradient) -> Estimate:
-        """A linear combination of sums, with its error."""
+        """Estimates a linear combination of sums."""
         key = frozenset(gradient.items())
         if key not in self._combinations:
             self._combinations[key] = self._add_estimates(
@@ -150,7 +150,7 @@ class JointSums:
         return list(parts_by_estimator.values())
 
     def _estimate_part(self, estimator: GroupEstimator, gradient: Gradient) -> Estimate:
-        """What one part of the query adds; where all of several rows is taken alike, what is added may be one count."""
+        """Estimates the contribution of one part of the query, which may be a single count over several rows."""
         if len({id(self._get_sum(leaf).cell) for leaf in gradient}) == 1:
             return estimator.estimate_sum(self._collect_factors(gradient))
         common = set(gradient.values())

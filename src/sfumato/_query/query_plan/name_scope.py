@@ -1,4 +1,4 @@
-"""Names in a SELECT over rows: which column each is, and what an alias of the SELECT list stands for."""
+"""Resolves names in a SELECT over rows: columns, and aliases of the SELECT list."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sfumato.errors import QueryError
 def replace_aliases(
     tree: Tree, aliases: Mapping[str, Tree], is_column: Callable[[str], bool], size_budget: SizeBudget
 ) -> Tree:
-    """An expression in which aliases stand for what they name, where no column has the name.
+    """Replaces aliases by their expressions, where no column has the name.
 
-    Within an aggregate a name is always that of a column.
+    Within an aggregate, a name always refers to a column.
     """
     holder = exp.Paren(this=tree.copy())
     for node in list(holder.find_all(exp.Column)):
@@ -33,13 +33,13 @@ def replace_aliases(
 
 
 def _is_aggregated(node: Tree) -> bool:
-    """Whether a column stands in an aggregate of a group, and not in a window."""
+    """Whether a column stands in an aggregate of a group, not of a window."""
     around = node.find_ancestor(exp.AggFunc, exp.Filter, exp.Window, exp.Query)
     return isinstance(around, exp.AggFunc | exp.Filter) and not isinstance(around.parent, exp.Window)
 
 
 def replace_named_windows(select: exp.Select, size_budget: SizeBudget) -> exp.Select:
-    """A SELECT in which OVER name says what the WINDOW clause says of the name."""
+    """Replaces named windows by their definitions in the WINDOW clause."""
     windows_by_name = {item.name.lower(): item for item in select.args.get("windows") or ()}
     copy = select.copy()
     copy.set("windows", None)
@@ -65,14 +65,14 @@ def replace_named_windows(select: exp.Select, size_budget: SizeBudget) -> exp.Se
 
 @dataclass
 class Scope:
-    """The columns of the tables behind FROM, by the names that a query has for them."""
+    """The columns of the tables in FROM, by their names in the query."""
 
     tables: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
-    """By the name of a table and of its column, both in small letters: the column as it is spelt, and as we call it."""
+    """Maps the lower-case names of a table and its column to the original and the internal name of the column."""
     shared_names: set[str] = field(default_factory=set)
 
     def add(self, table: str, columns: Mapping[str, str]) -> None:
-        """A table, with what we call its columns."""
+        """Adds a table with the internal names of its columns."""
         if table.lower() in self.tables:
             raise QueryError(f"two tables are called {table!r}; rename one with AS.")
         self.tables[table.lower()] = {name.lower(): (name, own) for name, own in columns.items()}
@@ -82,7 +82,7 @@ class Scope:
         return any(name.lower() in columns for columns in self.tables.values())
 
     def resolve(self, tree: Tree) -> Tree:
-        """An expression with every column found."""
+        """The expression with every column resolved."""
         holder = exp.Paren(this=tree.copy())
         for node in list(holder.find_all(exp.Column)):
             if not is_of_answer(node):
@@ -90,10 +90,10 @@ class Scope:
         return holder.this.pop()
 
     def find_column(self, column: exp.Column) -> str:
-        """What we call a column."""
+        """The internal name of a column."""
         name, table = column.name.lower(), column.table.lower()
         if column.args.get("db") or column.args.get("catalog") or isinstance(column.this, exp.Star):
-            raise QueryError(f"{allowed_sql.write_sql(column)!r} is no column; name columns one by one.")
+            raise QueryError(f"{allowed_sql.write_sql(column)!r} is not a column; name the columns one by one.")
         if table and table not in self.tables:
             raise QueryError(f"there is no table {column.table!r}; there is {', '.join(self.tables) or 'none'}.")
         searched_tables = [table] if table else list(self.tables)

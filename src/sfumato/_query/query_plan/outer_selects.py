@@ -1,4 +1,4 @@
-"""A SELECT over what other queries gave: its groups and aggregates, over the columns behind FROM."""
+"""Reads a SELECT over the results of other queries: its groups and aggregates over the columns in FROM."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from sfumato._query.query_plan.name_scope import Scope, replace_aliases
 from sfumato._query.query_plan.select_clauses import Ending, find_aggregates
 from sfumato.errors import QueryError
 
-# The clauses of a SELECT, in the order in which names can be used: the columns first, then what chooses by them.
+# The clauses of a SELECT, in the order in which they can use names: columns first, then filters.
 
 
 class RowRewriter(Protocol):
-    """Knows what the columns of a SELECT are, and puts our names for them into expressions."""
+    """Rewrites expressions of a SELECT with internal column names."""
 
     def has_column(self, name: str) -> bool:
-        """Whether there is a column of a name, in small letters."""
+        """Whether a column with a lower-case name exists."""
         ...
 
     def rewrite(self, tree: Tree) -> Tree:
-        """An expression over the names that we gave to columns of rows."""
+        """The expression with internal column names."""
         ...
 
 
 @dataclass
 class Clauses:
-    """The parts of one SELECT; subqueries within them were already put in by `prepared`."""
+    """The parts of one SELECT, whose subqueries `prepared` has already replaced."""
 
     select: exp.Select
     prepare: Callable[[Tree], Tree]
     size_budget: SizeBudget
     scope: Scope | None = None
-    """What * stands for; None where it can stand for nothing."""
+    """The scope of *; None if * is not allowed."""
     outputs: list[tuple[str, Tree]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class Clauses:
             star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
             if isinstance(star, exp.Star) and self.scope is not None:
                 if star.args.get("replace") or star.args.get("rename"):
-                    raise QueryError("name the columns one by one, instead of * REPLACE or * RENAME.")
+                    raise QueryError("name the columns one by one, instead of using * REPLACE or * RENAME.")
                 without = frozenset(
                     item.name.lower() for item in star.args.get("except_") or star.args.get("except") or ()
                 )
@@ -63,7 +63,7 @@ class Clauses:
 
     @property
     def having(self) -> Tree | None:
-        """HAVING, or nothing."""
+        """The HAVING condition, if any."""
         return self._read_condition("having")
 
     def _read_condition(self, name: str) -> Tree | None:
@@ -71,7 +71,7 @@ class Clauses:
         return None if clause is None else self.prepare(clause.this)
 
     def read_ending(self, rewriter: RowRewriter) -> Ending:
-        """Everything over the names that we gave to columns of rows."""
+        """Rewrites all clauses with internal column names."""
         aliases: dict[str, Tree] = {}
         outputs: list[tuple[str, Tree]] = []
         for name, tree in self.outputs:
@@ -119,19 +119,19 @@ class Clauses:
 
 
 def _is_never_column(name: str) -> bool:
-    """Behind the SELECT list, an alias goes before a column."""
+    """Always False: after the SELECT list, an alias has precedence over a column."""
     return False
 
 
 def replace_output_number(node: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
-    """The column of an answer that a number names."""
+    """The output column that a number refers to."""
     if not 1 <= int(node.name) <= len(outputs):
         raise QueryError(f"ORDER BY {node.name} names no column of the answer.")
     return outputs[int(node.name) - 1][1]
 
 
 def replace_ordered_tree(ordered: Tree, tree: Tree) -> Tree:
-    """A part of ORDER BY, of another expression."""
+    """A part of ORDER BY with another expression."""
     copy = ordered.copy()
     copy.set("this", tree.copy())
     return copy
@@ -163,7 +163,7 @@ class RowSelect:
             self._read_groups(group)
 
     def has_column(self, name: str) -> bool:
-        """Whether there is a column of a name."""
+        """Whether a column with the name exists."""
         return self.scope.has_column(name)
 
     def _read_groups(self, group: Tree) -> None:
@@ -178,7 +178,7 @@ class RowSelect:
         )
 
     def _rewrite_group(self, element: Tree) -> Tree:
-        """A part of GROUP BY over our names."""
+        """A part of GROUP BY with internal names."""
         if isinstance(element, _SETS):
             copy = element.copy()
             copy.set("expressions", [self._rewrite_group(expression) for expression in element.expressions])
@@ -195,17 +195,17 @@ class RowSelect:
         elif isinstance(node, exp.Column) and not node.table and not self.scope.has_column(node.name):
             node = next((tree for name, tree in outputs if name.lower() == node.name.lower()), node)
         if find_aggregates(node):
-            raise QueryError("group by columns, not by an aggregate; use HAVING to choose by one.")
+            raise QueryError("group by columns, not by an aggregate; use HAVING to filter by an aggregate.")
         return node
 
     def resolve(self, tree: Tree) -> Tree:
-        """An expression over the columns behind FROM."""
+        """The expression over the columns in FROM."""
         resolved_tree = self.scope.resolve(tree)
         allowed_sql.check(resolved_tree, allowed_sql.EXPRESSIONS + allowed_sql.WINDOWS)
         return resolved_tree
 
     def rewrite(self, tree: Tree) -> Tree:
-        """An expression over the rows, or over their groups if there are any."""
+        """The expression over the rows, or over their groups if there are any."""
         if not self.has_groups:
             return self.resolve(tree)
         holder = exp.Paren(this=self.scope.resolve(tree))

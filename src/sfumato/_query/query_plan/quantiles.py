@@ -1,8 +1,8 @@
-"""Medians and quantiles of public numbers under a protected condition: where the distribution reaches a share.
+"""Estimates medians and quantiles of public numbers under a protected condition.
 
-The records of a group are counted at each value of the number, or at each of some points where there are very many. The
-counts up to a point, made never to fall, say where the quantile is; the errors of how many more than the share they are
-say between what points it may be.
+The records of a group are counted up to each value of the number, or up to each of a limited number of points. These
+counts, made monotone, give the quantile. The errors of the count up to a point, minus the share of all records, give
+the interval.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Method, Moments
 
 MOST_POINTS = 200
-"""A distribution is looked at in so many points at most."""
+"""The largest number of points of a distribution."""
 QUANTILES = "quantiles of the estimated distribution, with the interval of a band around it"
-COARSE_NOTE = f"told to the next of {MOST_POINTS} points, because the column has very many values"
+COARSE_NOTE = f"rounded up to the next of {MOST_POINTS} points, because the column has very many values"
 NO_RECORD = "no record satisfies the condition"
 _ONE_SIGMA_LEVEL = 0.6826894921370859
 _KINDS = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile)
@@ -45,7 +45,7 @@ class QuantileRequest:
     value: Tree
     share: float
     is_continuous: bool
-    """Whether it may lie between two values, as a median of an even number of records does."""
+    """Whether the quantile may lie between two values, as the median of an even number of records does."""
     where: tuple[Tree, ...] = ()
 
 
@@ -57,7 +57,7 @@ def is_quantile(node: Tree) -> bool:
 
 
 def parse_quantile(node: Tree) -> QuantileRequest:
-    """Read MEDIAN, QUANTILE_CONT, QUANTILE_DISC, QUANTILE and PERCENTILE_CONT ... WITHIN GROUP."""
+    """Reads MEDIAN, QUANTILE_CONT, QUANTILE_DISC, QUANTILE and PERCENTILE_CONT ... WITHIN GROUP."""
     where: tuple[Tree, ...] = ()
     if isinstance(node, exp.Filter):
         where, node = (node.expression.this,), node.this
@@ -76,13 +76,14 @@ def _parse_share(node: Tree | None) -> float:
     share_tree = None if node is None else allowed_sql.unwrap(node)
     if not isinstance(share_tree, exp.Literal) or share_tree.is_string or not 0 <= float(share_tree.name) <= 1:
         raise QueryError(
-            "a quantile needs one number from 0 to 1, such as QUANTILE_CONT(stay, 0.9); ask for several one by one."
+            "a quantile needs one number from 0 to 1, such as QUANTILE_CONT(stay, 0.9); ask for several quantiles "
+            "one by one."
         )
     return float(share_tree.name)
 
 
 class Distribution:
-    """The counts of a group at each value of a number, or at each of some points."""
+    """The counts of a group at each value of a number, or at selected points."""
 
     def __init__(
         self,
@@ -109,15 +110,13 @@ class Distribution:
                 self.cells.setdefault((*key, None, *cell.sensitive_key), []).append((float(point), cell))  # type: ignore[arg-type]
 
     def _choose_points(self, records: str, value: str) -> Floats | None:
-        """Where to look, if there are too many values to look at each."""
+        """Selects points, if there are too many values to use each."""
         number = f"CAST({value} AS DOUBLE)"
         ((values, is_finite),) = self.session.fetch_rows(
             f"SELECT COUNT(DISTINCT {number}), BOOL_AND(ISFINITE({number})) FROM {records}"
         )
         if is_finite is False:
-            raise QueryError(
-                "a column to take quantiles of holds a number that is infinite or no number; leave it out by WHERE."
-            )
+            raise QueryError("a column for quantiles contains an infinite number or NaN; exclude it with WHERE.")
         self.is_coarse = values > MOST_POINTS
         if not self.is_coarse:
             return None
@@ -126,7 +125,7 @@ class Distribution:
         return np.unique(np.array(quantile_points, dtype=np.float64))
 
     def _write_group(self, value: str) -> str:
-        """The number as a group: itself, or the first point that is not below it."""
+        """The SQL of the group of a number: itself, or the first point that is not below it."""
         number = f"CAST({value} AS DOUBLE)"
         if self.points is None:
             return number
@@ -134,7 +133,7 @@ class Distribution:
         return f"CASE {cases} END"
 
     def estimate(self, keys: Sequence[GroupCell], request: QuantileRequest) -> Estimate:
-        """The quantile of the records of some rows of the answer together."""
+        """Estimates the quantile of the records of several rows of the answer together."""
         cells_by_point: dict[float, list[GroupCell]] = {}
         for key in keys:
             for point, cell in self.cells.get((*key.public_key, None, *key.sensitive_key), []):
@@ -156,7 +155,7 @@ class Distribution:
         )
         errors = [error for error in crossing_errors if error is not None]
         if len(errors) < len(points):
-            raise QueryError("this method tells no error, so it gives no quantiles; use the default one.")
+            raise QueryError("this method gives no errors, so it supports no quantiles; use the default method.")
         if not any(errors):
             return Estimate.exact(value)
         crossing = Crossing(tuple(points), tuple(excess), tuple(errors), self.is_coarse)
@@ -168,9 +167,9 @@ class Distribution:
 
 
 def _estimate_standard_error(crossing: Crossing, cumulative: Floats, value: float) -> float:
-    """How far the quantile moves with an error of the distribution: by how densely records lie around it.
+    """The standard error of a quantile: the error of the distribution divided by the density of records around it.
 
-    Where few values are taken by many records, the interval may be of one value; that is not taken for no error.
+    Where many records share few values, the interval may be a single value; the error is not zero then.
     """
     points = crossing.points
     place = int(np.argmin(np.abs(np.array(points) - value)))
@@ -183,7 +182,7 @@ def _estimate_standard_error(crossing: Crossing, cumulative: Floats, value: floa
 
 
 def fit_isotonic(numbers: Floats) -> Floats:
-    """The nearest numbers that never fall: neighbours that do are replaced by their mean, until none is left."""
+    """The nearest non-decreasing numbers: decreasing neighbours are replaced by their mean until none is left."""
     means: list[float] = []
     sizes: list[int] = []
     for number in numbers.tolist():
@@ -197,7 +196,7 @@ def fit_isotonic(numbers: Floats) -> Floats:
 
 
 def _find_quantile(points: Sequence[float], cumulative: Floats, total: float, quantile: QuantileRequest) -> float:
-    """Where a distribution reaches a share of the records, between two values if that is asked for."""
+    """The point where a distribution reaches a share of the records, between two values for a continuous quantile."""
 
     def at_rank(rank: float) -> float:
         return points[min(int(np.searchsorted(cumulative, rank - 1e-9 * total)), len(points) - 1)]

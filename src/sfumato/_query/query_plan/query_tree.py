@@ -1,4 +1,4 @@
-"""From a query to the rows that it gives: SELECT over records, SELECT over such rows, UNION ALL, and subqueries."""
+"""Answers a query tree: SELECT over records, SELECT over rows, UNION ALL, and subqueries."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _CLAUSES = {
 
 @dataclass
 class QueryReader:
-    """Reads queries; the same query, asked twice within one, is answered once."""
+    """Reads queries; a query that occurs twice within another is answered once."""
 
     context: PlanContext
     size_budget: SizeBudget = field(default_factory=SizeBudget)
     adjusting: CountAdjuster | None = None
-    """How to adjust the counts of the outermost SELECT."""
+    """Adjusts the counts of the outermost SELECT."""
     adjusted_names: dict[str, str] = field(default_factory=dict)
-    """The counts that were adjusted, and what the adjusted ones are called."""
+    """The adjusted counts, with the names of their adjusted versions."""
     has_records: bool = True
     has_subtotals: bool = False
     _results: dict[str, Result] = field(default_factory=dict)
@@ -60,11 +60,11 @@ class QueryReader:
         return self.context.session
 
     def read_whole(self, tree: Tree) -> Result:
-        """The rows of a whole query, whose common table expressions were put in."""
+        """Answers a whole query without common table expressions."""
         return self._read_query(_unwrap_query(tree), is_outer=True)
 
     def read_subquery(self, tree: Tree) -> Result:
-        """The rows of a query within another."""
+        """Answers a query within another."""
         tree = public_queries.inline_common_tables(_unwrap_query(tree), {}, self.size_budget)
         key = allowed_sql.write_sql(tree)
         if key not in self._results:
@@ -84,13 +84,13 @@ class QueryReader:
         refused_clauses = [name for name, value in tree.args.items() if value and name not in _CLAUSES]
         if refused_clauses:
             raise QueryError(
-                f"{refused_clauses[0].strip('_').upper()} cannot be answered with a protected column; leave it out."
+                f"{refused_clauses[0].strip('_').upper()} cannot be answered with a protected column; remove it."
             )
         tree = replace_named_windows(tree, self.size_budget)
         return self.read_records(tree, is_outer=is_outer) if _reads_records(tree) else self._read_rows(tree)
 
     def _read_public(self, tree: Tree) -> Result:
-        """A query of public columns, or of the analyst's own tables: what it gives is known."""
+        """Runs a query of public columns, or of the analyst's own tables, whose result is known."""
         public_queries.materialise(tree, self.session)
         table = self.session.subquery_tables[-1]
         names = [self.context.make_name("p") for _ in table.column_names]
@@ -101,7 +101,7 @@ class QueryReader:
     # ---------------------------------------------------------------------------------------------------------- records
 
     def read_records(self, select: exp.Select, *, is_outer: bool = False, value_mask: Mask | None = None) -> Result:
-        """A SELECT over records, or over those that have one value: only numbers of groups leave it."""
+        """Answers a SELECT over records, or over those with one value; it returns only numbers of groups."""
         select = self._fill_where(select, in_where=True)
         block = RecordSelect(SelectReader(select, self.session), self.session)
         expressions = [expression.unalias() for expression in select.expressions]
@@ -116,7 +116,7 @@ class QueryReader:
         scalars: dict[str, Result] = {}
         ending = Clauses(select, lambda tree: self._replace_scalars(tree, scalars), self.size_budget).read_ending(block)
         if is_outer and self.adjusting is not None:
-            self.adjusting.find_counts(block, ending)  # what cannot be adjusted is refused before it is counted
+            self.adjusting.find_counts(block, ending)  # a count that cannot be adjusted is rejected before counting
         rows = block.estimate_rows(
             self.context, value_mask, block.find_formula_groups(ending.trees) if is_outer else None
         )
@@ -128,7 +128,7 @@ class QueryReader:
         return finish_select(self.context, rows, ending, is_outer=is_outer)
 
     def _fill_where(self, select: exp.Select, *, in_where: bool) -> exp.Select:
-        """A SELECT whose conditions compare with what other queries gave: these are run first, each on its own."""
+        """Fills in the results of subqueries in the conditions of a SELECT; each runs first and on its own."""
         copy = select.copy()
         where = copy.args.get("where")
         if where is not None:
@@ -136,22 +136,22 @@ class QueryReader:
         return copy
 
     def _fill_subqueries(self, tree: Tree, *, is_record: bool) -> None:
-        """Put what subqueries with protected columns gave into their place in a condition."""
+        """Replaces subqueries with protected columns in a condition by their results."""
         for query in [subquery for subquery in tree.find_all(exp.Subquery) if self._is_estimated(subquery)]:
             parent: Tree = query.parent or query
             if isinstance(parent, exp.In) and parent.args.get("query") is query:
                 parent.set("query", self._make_list(query))
             elif is_record:
                 raise QueryError(
-                    "a condition on single records cannot compare with an estimate; ask for the estimate first, and "
+                    "a condition on single records cannot compare with an estimate; ask for the estimate first and "
                     "write it as a number, or compare in HAVING."
                 )
 
     def _make_list(self, query: Tree) -> Tree:
-        """What a subquery behind IN gave, as a table."""
+        """The result of a subquery in IN, as a table."""
         result = self.read_subquery(query)
         if len(result.output_columns) != 1 or result.rows.estimate_columns:
-            raise QueryError("IN (SELECT ...) needs a list of values, and cannot look for estimates.")
+            raise QueryError("IN (SELECT ...) needs a list of values, and cannot contain estimates.")
         ((_, column),) = result.output_columns
         self.context.note_choice(result.rows, [make_answer_column(column)])
         name = self._register_part(result.rows.table.select([column]))
@@ -167,7 +167,7 @@ class QueryReader:
         return public_queries.has_release(query) and public_queries.has_sensitive_names(query, self.session)
 
     def _replace_scalars(self, tree: Tree, scalars: dict[str, Result]) -> Tree:
-        """An expression in which the one number of a subquery is a column."""
+        """Replaces single-number subqueries of an expression by columns."""
         holder = exp.Paren(this=tree.copy())
         self._fill_subqueries(holder, is_record=False)
         while (
@@ -175,20 +175,20 @@ class QueryReader:
         ) is not None:
             result = self.read_subquery(query)
             if len(result.output_columns) != 1 or result.rows.table.num_rows > 1:
-                raise QueryError("a subquery in an expression must give one number: one column, and one row.")
+                raise QueryError("a subquery in an expression must return one number: one column and one row.")
             name = self.context.make_name(SCALAR)
             scalars[name] = result
             query.replace(make_answer_column(name))
         return holder.this.pop()
 
     def _is_number(self, query: Tree) -> bool:
-        """Whether a subquery stands for one value, which is known or estimated."""
+        """Whether a subquery stands for one value, known or estimated."""
         return not isinstance(query.parent, exp.In | exp.Exists | exp.From | exp.Join)
 
     # ------------------------------------------------------------------------------------------------------------- rows
 
     def _read_rows(self, select: exp.Select) -> Result:
-        """A SELECT over what other queries gave."""
+        """Answers a SELECT over the results of other queries."""
         select = self._fill_where(select, in_where=False)
         scope, scalars = Scope(), dict[str, Result]()
         rows = self._join_sources(select, scope)
@@ -205,20 +205,22 @@ class QueryReader:
         return finish_select(self.context, rows, ending)
 
     def _add_constants(self, rows: EstimateRows, scalars: Mapping[str, Result]) -> EstimateRows:
-        """The rows with the numbers that subqueries gave."""
+        """The rows with the numbers of single-number subqueries as columns."""
         for name, result in scalars.items():
             rows = add_constant(self.context, rows, name, result)
         return rows
 
     def _join_sources(self, select: exp.Select, scope: Scope) -> EstimateRows:
-        """FROM and JOIN: the rows of all parts side by side."""
+        """Joins the rows of all parts of FROM and JOIN."""
         from_clause = select.args.get("from_") or select.args.get("from")
         if from_clause is None:
             return EstimateRows(pa.table({LINE: pa.array([0], pa.int64())}))
         parts, join_conditions = [self._read_table(from_clause.this, scope)], [""]
         for join in select.args.get("joins") or ():
             if join.args.get("method") or (join.kind or "").upper() not in ("", "INNER", "OUTER", "CROSS"):
-                raise QueryError("join what queries gave by JOIN, LEFT, RIGHT, FULL or CROSS JOIN, with ON or USING.")
+                raise QueryError(
+                    "join the results of queries by JOIN, LEFT, RIGHT, FULL or CROSS JOIN, with ON or USING."
+                )
             parts.append(self._read_table(join.this, scope))
             on = self._read_on(join, scope, parts)
             join_conditions.append(f" ON {on}" if on else "")
@@ -259,7 +261,7 @@ class QueryReader:
         return allowed_sql.write_sql(tree)
 
     def _read_table(self, table: Tree, scope: Scope) -> EstimateRows:
-        """The rows of a table behind FROM, with names of our own that no other table has."""
+        """The rows of a table in FROM, with new internal names."""
         if isinstance(table, exp.Subquery):
             result, alias = self.read_subquery(table.this), table.alias or f"subquery {len(scope.tables)}"
             if table.args.get("alias") is not None and table.args["alias"].args.get("columns"):
@@ -268,7 +270,8 @@ class QueryReader:
             public_queries.check_table(table, self.session)
             if table.name.lower() == TABLE:
                 raise QueryError(
-                    f"join what queries gave to each other, and not to {TABLE}: put it into a query of its own."
+                    f"results of queries can be joined to each other, but not to {TABLE}: put it into a query of "
+                    "its own."
                 )
             result = self._read_public(exp.select("*").from_(table.name))
             alias = table.alias or table.name
@@ -296,12 +299,14 @@ class QueryReader:
     def _read_union(self, union: exp.SetOperation) -> Result:
         """UNION ALL: the rows of one query below those of the other."""
         if type(union) is not exp.Union:
-            raise QueryError("only UNION ALL joins queries of estimates; EXCEPT and INTERSECT compare their numbers.")
+            raise QueryError(
+                "only UNION ALL can combine queries of estimates; EXCEPT and INTERSECT would compare their numbers."
+            )
         if union.args.get("distinct"):
-            raise QueryError("UNION leaves out equal rows, and equal estimates are not equal numbers; use UNION ALL.")
+            raise QueryError("UNION removes equal rows, but equal estimates are not equal numbers; use UNION ALL.")
         parts = [self.read_subquery(union.this), self.read_subquery(union.expression)]
         if len({len(part.output_columns) for part in parts}) != 1:
-            raise QueryError("the parts of a UNION ALL must have equally many columns.")
+            raise QueryError("the parts of a UNION ALL must have the same number of columns.")
         names = [self.context.make_name("u") for _ in parts[0].output_columns]
         rows = [self._align_part(part, parts, names) for part in parts]
         estimated = rows[0].estimate_columns
@@ -346,7 +351,7 @@ class QueryReader:
 
 
 def _find_union_column(ordered: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
-    """A part of ORDER BY behind a UNION ALL, which can only name columns."""
+    """A part of ORDER BY after a UNION ALL, which can only name columns."""
     node = allowed_sql.unwrap(ordered.this)
     if isinstance(node, exp.Literal) and node.is_int:
         return replace_ordered_tree(ordered, replace_output_number(node, outputs))
@@ -357,7 +362,7 @@ def _find_union_column(ordered: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
 
 
 def _unwrap_query(tree: Tree) -> Tree:
-    """A query without the parentheses around it."""
+    """The query without the parentheses around it."""
     while isinstance(tree, exp.Subquery | exp.Paren) and not _has_ending(tree):
         tree = tree.this
     return tree
@@ -368,7 +373,7 @@ def _has_ending(tree: Tree) -> bool:
 
 
 def _reads_records(select: exp.Select) -> bool:
-    """Whether a SELECT is over records: of the release itself, or of a subquery that only filters them."""
+    """Whether a SELECT reads records: of the release itself, or of a subquery that only filters them."""
     from_clause = select.args.get("from_") or select.args.get("from")
     if from_clause is None:
         return False

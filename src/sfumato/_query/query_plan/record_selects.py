@@ -1,4 +1,4 @@
-"""A SELECT over the records of the release: its groups and aggregates become rows with formulas."""
+"""Answers a SELECT over the records of the release: its groups and aggregates become rows with formulas."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from sfumato._records.sql_quoting import quote_if_needed
 from sfumato.errors import QueryError
 
 MOST_GROUPING = 62
-"""How many columns GROUPING can tell of in one number."""
+"""The largest number of columns that one GROUPING can combine."""
 SINGLE_ROWS = (
-    "the {name!r} of single rows is protected, so rows cannot be shown by it or with it; count them instead: SELECT "
+    "{name!r} is protected, so single rows can be neither shown with it nor chosen by it; count them instead: SELECT "
     "{column}, COUNT(*) FROM release GROUP BY {column}."
 )
 
 
 @dataclass
 class RecordSelect:
-    """Reads the expressions of a SELECT over records into expressions over the rows of its groups."""
+    """Rewrites the expressions of a SELECT over records as expressions over the rows of its groups."""
 
     reader: SelectReader
     session: Session
@@ -45,12 +45,12 @@ class RecordSelect:
     grouping_columns: dict[tuple[int, ...], str] = field(default_factory=dict)
     quantiles: list[tuple[str, QuantileRequest]] = field(default_factory=list)
     cells: list[GroupCell] = field(default_factory=list)
-    """The groups that were counted."""
+    """The counted groups."""
     hidden_groups: set[int] = field(default_factory=set)
-    """The groups that nobody asked for: numbers that are the same for all records of a group."""
+    """Groups added internally: numbers that are equal for all records of a group."""
 
     def read_groups(self) -> None:
-        """Read GROUP BY, with ROLLUP, CUBE and GROUPING SETS."""
+        """Reads GROUP BY, with ROLLUP, CUBE and GROUPING SETS."""
         select = self.reader.select
         group = select.args.get("group")
         if group is None:
@@ -76,7 +76,7 @@ class RecordSelect:
         return groups_sql.index(allowed_sql.write_sql(group_tree))
 
     def _expand_element(self, element: Tree) -> list[tuple[int, ...]]:
-        """The sets of keys that one part of GROUP BY makes."""
+        """The key sets of one part of GROUP BY."""
         if isinstance(element, exp.Rollup):
             keys = [self._read_keys(part) for part in element.expressions]
             return [sum(keys[:end], ()) for end in range(len(keys), -1, -1)]
@@ -96,11 +96,11 @@ class RecordSelect:
     # ------------------------------------------------------------------------------------------------------ expressions
 
     def has_column(self, name: str) -> bool:
-        """Whether a table has a column of a name."""
+        """Whether a table has a column with the name."""
         return any(name in columns for columns in self.reader.names.tables.values())
 
     def rewrite(self, tree: Tree) -> Tree:
-        """An expression over the rows of the groups."""
+        """The expression over the rows of the groups."""
         holder = exp.Paren(this=tree.copy())
         for node in list(holder.find_all(exp.Grouping)):
             node.replace(make_answer_column(self._add_grouping(node)))
@@ -124,7 +124,7 @@ class RecordSelect:
 
     def _add_grouping(self, node: Tree) -> str:
         if len(node.expressions) > MOST_GROUPING:
-            raise QueryError(f"GROUPING tells of {MOST_GROUPING} columns at most; ask it of fewer.")
+            raise QueryError(f"GROUPING supports at most {MOST_GROUPING} columns; use fewer.")
         keys = tuple(self._read_keys(expression)[0] for expression in node.expressions)
         return self.grouping_columns.setdefault(keys, f"grouping{len(self.grouping_columns)}")
 
@@ -140,18 +140,20 @@ class RecordSelect:
         return f"e{self.reader.add_formula(node)}"
 
     def _make_distribution(self, request: QuantileRequest, question: Question, context: PlanContext) -> Distribution:
-        """The distribution that a quantile is of."""
+        """The distribution behind a quantile."""
         names, bins = self.reader.names, self.session.manifest.ranges
         value = self.reader.resolve(request.value)
         if not names.is_public(value):
-            raise QueryError("quantiles are known of public numbers only; count the protected values with GROUP BY.")
+            raise QueryError(
+                "quantiles are only available for public numbers; count the protected values with GROUP BY."
+            )
         range_comparisons.check_sum(value, bins)
         is_not_null = exp.Not(this=exp.Is(this=exp.paren(value.copy()), expression=exp.Null()))
         condition = split_conditions([*map(self.reader.resolve, request.where), is_not_null], names)
         return Distribution(self.session, question, context.sums.method, allowed_sql.write_sql(value), condition)
 
     def _add_hidden_group(self, value: Tree) -> str:
-        """A number of a joined table, which may be the same for all records of a group: it is known then."""
+        """Adds a number of a joined table as a group; if it is equal for all records of a group, it is known."""
         group_count = len(self.groups)
         number = self._add_group(value)
         if number == group_count:
@@ -159,7 +161,7 @@ class RecordSelect:
         return f"k{number}"
 
     def explain_single_rows(self, tree: Tree) -> QueryError:
-        """What is said of a query that would show single rows by their protected value."""
+        """The error for a query that would show single rows by their protected value."""
         name = (self.reader.names.list_sensitive_names(tree) or self.session.manifest.sensitive_columns)[0]
         return QueryError(SINGLE_ROWS.format(name=name, column=quote_if_needed(name)))
 
@@ -172,7 +174,7 @@ class RecordSelect:
         return isinstance(formula, Sum) and list(self.reader.aggregates.totals)[formula.number] == Total(Condition())
 
     def find_formula_groups(self, trees: Sequence[Tree]) -> list[list[int]]:
-        """The formulas that expressions over the rows make one number of."""
+        """The formulas that expressions over the rows combine in one number."""
         numbers = {f"e{number}": number for number in range(len(self.reader.formulas))}
         return [
             [numbers[column.name] for column in tree.find_all(exp.Column) if column.name in numbers] for tree in trees
@@ -181,7 +183,7 @@ class RecordSelect:
     def estimate_rows(
         self, context: PlanContext, value_mask: Mask | None = None, formula_groups: Sequence[list[int]] | None = None
     ) -> EstimateRows:
-        """Count and estimate, and give a row to each group or subtotal."""
+        """Counts and estimates, and returns a row for each group or subtotal."""
         reader = self.reader
         groups = tuple(Group(allowed_sql.write_sql(item), not reader.names.is_public(item)) for item in self.groups)
         totals, formulas = tuple(reader.aggregates.totals), tuple(reader.formulas)
@@ -219,14 +221,14 @@ class RecordSelect:
         keys = [tuple(_make_key(groups, cell)[at] for at in visible) for cell in cells]
         if self.hidden_groups and len(set(keys)) != len(keys):
             raise QueryError(
-                "MIN, MAX and ANY_VALUE under a condition on a protected column are known only where all records of a "
-                "group have the same; group by the column, or use AVG."
+                "MIN, MAX and ANY_VALUE under a condition on a protected column are only available where all "
+                "records of a group have the same value; group by the column, or use AVG."
             )
 
     def _add_subtotals(
         self, keyed_cells: Sequence[tuple[list[object], list[GroupCell]]]
     ) -> tuple[list[tuple[list[object], list[GroupCell]]], list[tuple[int, ...]]]:
-        """The groups of all sets, each with the rows that it adds up; what a set does not group by is missing."""
+        """The groups of all grouping sets, each with its rows; a column that a set does not group by is missing."""
         subtotals: list[tuple[list[object], list[GroupCell]]] = []
         sets: list[tuple[int, ...]] = []
         for grouping_set in self.grouping_sets or []:
@@ -240,7 +242,7 @@ class RecordSelect:
         return subtotals, sets
 
     def _make_column(self, group: Group, values: list[object]) -> pa.Array:
-        """The values of a group, with the type that DuckDB gives them; texts have one type only."""
+        """The values of a group in their DuckDB type; strings always have one type."""
         if any(isinstance(value, str) for value in values):
             return pa.array(values, pa.string())
         source = self.reader.source
@@ -255,14 +257,14 @@ def _make_key(groups: Sequence[Group], cell: GroupCell) -> list[object]:
 
 
 def _compute_grouping_bits(keys: Sequence[int], grouped_keys: Sequence[int]) -> int:
-    """What GROUPING says: a bit for each key, set where it was not grouped by."""
+    """The result of GROUPING: a bit for each key, set if the row is not grouped by it."""
     return sum((key not in grouped_keys) << place for place, key in enumerate(reversed(keys)))
 
 
 def _merge_formula(
     context: PlanContext, estimator: GroupEstimator, formula: Formula, cells: Sequence[GroupCell]
 ) -> Formula:
-    """A formula of the sums of some rows together; sums of no record are left out, as SQL does."""
+    """Adds up a formula over several rows; sums of no record are skipped, as in SQL."""
 
     def merge_sum(number: int) -> Formula:
         leaves = [context.sums.add_leaf(estimator, cell, number) for cell in cells]

@@ -1,6 +1,6 @@
-"""What SELECT does with rows: groups and aggregates, HAVING, windows, QUALIFY, the columns, DISTINCT, ORDER BY, LIMIT.
+"""Runs SELECT over rows: groups and aggregates, HAVING, windows, QUALIFY, columns, DISTINCT, ORDER BY, LIMIT.
 
-DuckDB says which rows are added up: where a sum of estimates is asked for, it is asked for the list of their formulas.
+DuckDB decides which rows are added up: for a sum of estimates it returns the list of their formulas.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXTREMES = {exp.Min: "ARG_MIN", exp.Max: "ARG_MAX"}
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of a SELECT, over the names that we gave to columns of rows."""
+    """The end of a SELECT, with internal column names."""
 
     outputs: tuple[tuple[str, Tree], ...]
     having: Tree | None = None
@@ -38,13 +38,13 @@ class Ending:
 
     @property
     def trees(self) -> list[Tree]:
-        """All its expressions."""
+        """All expressions of these clauses."""
         filters = [item for item in (self.having, self.qualify) if item is not None]
         return [*(tree for _, tree in self.outputs), *filters, *(item.this for item in self.order)]
 
 
 def is_window_function(node: Tree) -> bool:
-    """Whether an aggregate is one of a window, and not of a group."""
+    """Whether an aggregate belongs to a window, not to a group."""
     parent = node.parent
     while isinstance(parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
         node, parent = parent, parent.parent
@@ -60,7 +60,7 @@ def find_aggregates(tree: Tree) -> list[Tree]:
         inner = node.this if isinstance(node, exp.Filter | exp.WithinGroup) else node
         if isinstance(inner, exp.AggFunc) and not is_window_function(inner):
             aggregates.append(node)
-        elif not isinstance(node, exp.Query):  # what a subquery adds up is its own
+        elif not isinstance(node, exp.Query):  # an aggregate within a subquery belongs to the subquery
             waiting.extend(node.iter_expressions())
     return aggregates
 
@@ -75,16 +75,16 @@ def group_rows(
     grouping_sql: str,
     aggregates: Mapping[str, Tree],
 ) -> EstimateRows:
-    """The rows of groups, with their keys and aggregates under the names that are given."""
+    """Groups rows, with their keys and aggregates under the given names."""
     if any(is_number(item, rows) for item in keys.values()):
-        raise QueryError("group by columns, not by an estimate; use CASE with a comparison to make classes of it.")
+        raise QueryError("group by columns, not by an estimate; to group it, use CASE with a comparison.")
     context.note_choice(rows, [*keys.values()])
     selected_sql = [f"{allowed_sql.write_sql(item)} AS {name}" for name, item in keys.items()]
     columns_sql: dict[str, _ColumnSql] = {}
     for name, item in aggregates.items():
         rows, columns_sql[name] = _aggregate(context, rows, item, f"{name} of", "")
     selected_sql += [f"{item.sql} AS {name}" for name, item in columns_sql.items()]
-    if context.has_uncertain_rows:  # which rows were counted is a matter of chance
+    if context.has_uncertain_rows:  # the set of counted rows depends on chance
         context.uncertain_columns |= {name for name, item in columns_sql.items() if not item.is_formula}
     selected_sql.append(f"MIN({LINE}) AS {LINE}")
     group_clause = f"GROUP BY {grouping_sql}" if grouping_sql else ""
@@ -97,7 +97,7 @@ def group_rows(
 
 @dataclass(frozen=True)
 class _ColumnSql:
-    """SQL that gives a column: a plain one, or one of formulas, which may come as lists."""
+    """The SQL of a column: a plain one, or one of formula numbers, possibly as lists."""
 
     sql: str
     is_formula: bool = False
@@ -108,7 +108,7 @@ class _ColumnSql:
 def _aggregate(
     context: PlanContext, rows: EstimateRows, node: Tree, name: str, over_sql: str
 ) -> tuple[EstimateRows, _ColumnSql]:
-    """How to have an aggregate of rows or of a window computed; its argument becomes a column first."""
+    """The SQL of an aggregate of rows or of a window; its argument becomes a column first."""
     function, condition = node, ""
     if isinstance(node, exp.Filter):
         function = node.this
@@ -116,7 +116,7 @@ def _aggregate(
         condition = f" FILTER (WHERE {allowed_sql.write_sql(node.expression.this)})"
     argument = function.this
     if isinstance(argument, exp.Distinct) and rows.list_estimates(argument):
-        raise QueryError("DISTINCT of estimates has no meaning: equal estimates are not equal numbers.")
+        raise QueryError("DISTINCT does not work on estimates: equal estimates are not equal numbers.")
     if not isinstance(argument, exp.Expression) or isinstance(argument, exp.Star) or not is_number(argument, rows):
         allowed_sql.check(function, allowed_sql.PUBLIC_CONSTRUCTS)
         return rows, _ColumnSql(f"{allowed_sql.write_sql(function)}{condition}{over_sql}")
@@ -132,13 +132,13 @@ def _aggregate(
         extreme_sql = f"{_EXTREMES[type(function)]}({number}, {quote_name(name)}){condition}{over_sql}"
         return rows, _ColumnSql(extreme_sql, is_formula=True)
     raise QueryError(
-        f"{function.sql_name()} of estimates would tell more of their errors than of the groups; use SUM, AVG, COUNT, "
+        f"{function.sql_name()} of estimates would measure their errors more than the groups; use SUM, AVG, COUNT, "
         "MIN and MAX of them."
     )
 
 
 def _fill_formulas(context: PlanContext, rows: EstimateRows, columns_sql: dict[str, _ColumnSql]) -> EstimateRows:
-    """The rows with formulas put together from what DuckDB listed."""
+    """Builds the formulas from DuckDB's lists of formula numbers."""
     table, formulas = rows.table, dict[str, list[Formula | None]]()
     for name, column_sql in columns_sql.items():
         if not column_sql.is_formula:
@@ -153,7 +153,7 @@ def _fill_formulas(context: PlanContext, rows: EstimateRows, columns_sql: dict[s
 
 
 def _add_numbers(context: PlanContext, numbers: list[int | None] | None, *, is_mean: bool) -> Formula | None:
-    """The sum of some numbers, or their mean; nothing where there is none of them, as in SQL."""
+    """The sum or the mean of some numbers; None if there are none, as in SQL."""
     formulas = [formula for formula in context.get_formulas(numbers or []) if formula is not None]
     context.session.clock.check()
     if not formulas:
@@ -165,7 +165,7 @@ def _add_numbers(context: PlanContext, numbers: list[int | None] | None, *, is_m
 
 
 def _add_windows(context: PlanContext, rows: EstimateRows, trees: Sequence[Tree]) -> tuple[EstimateRows, list[Tree]]:
-    """The rows with a column for each window, and the expressions with those columns in their place."""
+    """Adds a column for each window, and replaces the windows in the expressions by these columns."""
     holders = [exp.Paren(this=item.copy()) for item in trees]
     names_by_window: dict[str, str] = {}
     for window in [item for holder in holders for item in holder.find_all(exp.Window)]:
@@ -196,7 +196,7 @@ def _add_window(context: PlanContext, rows: EstimateRows, window: exp.Window, na
         )
     if isinstance(inner, _VALUE_WINDOWS) and is_number(inner.this, rows):
         if inner.args.get("default") is not None:
-            raise QueryError(f"{inner.sql_name()} of an estimate has no default; use COALESCE around it.")
+            raise QueryError(f"{inner.sql_name()} of an estimate cannot have a default; put COALESCE around it.")
         rows = add_columns(context, rows, {f"{name} of": inner.this})
         inner.set("this", make_answer_column(name_formula_column(f"{name} of")))
         formula_numbers = context.select_columns(rows, [f"{allowed_sql.write_sql(function)}{over_sql} AS w"], _ORDER)[
@@ -213,7 +213,7 @@ _NEXT_LINE = "next line"
 
 
 def _make_window_spec(window: exp.Window) -> exp.Window:
-    """What stands behind OVER, of nothing."""
+    """An empty OVER clause with the specification of a window."""
     copy = window.copy()
     copy.set("this", exp.Var(this=""))
     return copy
@@ -223,7 +223,7 @@ def _make_window_spec(window: exp.Window) -> exp.Window:
 
 
 def finish_select(context: PlanContext, rows: EstimateRows, ending: Ending, *, is_outer: bool = False) -> Result:
-    """The rows that a SELECT gives, and its columns; of the outermost one also what was estimated before it chose."""
+    """The rows and columns of a SELECT; for the outermost SELECT also its estimates before any filter."""
     trees_by_name = {context.make_name("o"): tree for _, tree in ending.outputs}
     number_trees = {
         name: tree for name, tree in trees_by_name.items() if is_number(tree, rows) and not tree.find(exp.Window)
@@ -246,7 +246,7 @@ def finish_select(context: PlanContext, rows: EstimateRows, ending: Ending, *, i
     context.note_choice(rows, order)
     if ending.is_distinct:
         if not rows.estimate_columns.isdisjoint(trees_by_name):
-            raise QueryError("SELECT DISTINCT of estimates has no meaning: equal estimates are not equal numbers.")
+            raise QueryError("SELECT DISTINCT does not work on estimates: equal estimates are not equal numbers.")
         rows = _drop_duplicates(context, rows, [*trees_by_name])
     columns = [item for name in trees_by_name for item in _list_columns(rows, name)]
     if order or ending.limit or ending.is_distinct:
@@ -270,7 +270,7 @@ def finish_select(context: PlanContext, rows: EstimateRows, ending: Ending, *, i
 def _list_candidates(
     context: PlanContext, rows: EstimateRows, ending: Ending, numbers: Sequence[str]
 ) -> tuple[Formula, ...] | None:
-    """Every number that a SELECT estimates to show it or to choose by it; None where windows make more of them."""
+    """Every estimate that a SELECT shows or filters by; None if windows compute more of them."""
     choice_trees = [*([] if ending.having is None else [ending.having]), *(item.this for item in ending.order)]
     if ending.qualify is not None or any(item.find(exp.Window) for _, item in ending.outputs):
         return None
@@ -280,7 +280,7 @@ def _list_candidates(
 
 
 def _write_order(ordered: Tree, tree: Tree) -> str:
-    """A part of ORDER BY, of another expression."""
+    """A part of ORDER BY with another expression."""
     copy = ordered.copy()
     copy.set("this", tree)
     return allowed_sql.write_sql(copy)
@@ -291,7 +291,7 @@ def _list_columns(rows: EstimateRows, name: str) -> list[str]:
 
 
 def _drop_duplicates(context: PlanContext, rows: EstimateRows, names: Sequence[str]) -> EstimateRows:
-    """The first of the rows that are alike."""
+    """Keeps the first of equal rows."""
     column_list = ", ".join(map(quote_name, names))
     table = context.select_columns(
         rows, ["*"], f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {column_list} ORDER BY {LINE}) = 1"
@@ -300,7 +300,7 @@ def _drop_duplicates(context: PlanContext, rows: EstimateRows, names: Sequence[s
 
 
 def add_constant(context: PlanContext, rows: EstimateRows, name: str, result: Result) -> EstimateRows:
-    """The rows with the one number of a subquery in each of them."""
+    """Adds the single number of a subquery to each row."""
     ((_, column),) = result.output_columns
     table, size = result.rows.table, rows.table.num_rows
     if column in result.rows.estimate_columns:

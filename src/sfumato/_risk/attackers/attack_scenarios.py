@@ -27,7 +27,12 @@ from sfumato._profile.equivalence_classes import hash_numbers
 from sfumato._records.tally import Holdings
 from sfumato._risk.attackers.attack_result import Attack, BeliefSum, BeliefSummary
 from sfumato._risk.attackers.attack_setup import AttackSetup
-from sfumato._risk.attackers.naive_bayes import CandidateBeliefs, learn_best_round, learn_from_buckets, predict_others
+from sfumato._risk.attackers.guesses_from_release import (
+    CandidateBeliefs,
+    learn_best_round,
+    learn_from_buckets,
+    predict_others,
+)
 from sfumato._risk.attackers.planned_exposure import ALL_COLUMNS, FREQUENCIES, ONE_COLUMN, SMALLEST, Target
 from sfumato.errors import SpecError
 

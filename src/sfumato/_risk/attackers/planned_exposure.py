@@ -23,7 +23,7 @@ from sfumato._records.column_codes import SensitiveColumns
 from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.histogram import compute_margins
 from sfumato._risk.attackers.attack_result import Attack, BeliefSum
-from sfumato._risk.attackers.attacker_knowledge import ColumnEvidence, Knowledge, compute_smoothed_shares
+from sfumato._risk.attackers.known_column_beliefs import ColumnEvidence, Knowledge, compute_smoothed_shares
 from sfumato._risk.attackers.predictive_columns import (
     MOST_TOGETHER,
     ColumnPrediction,

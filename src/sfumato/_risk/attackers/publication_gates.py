@@ -12,7 +12,7 @@ from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
 from sfumato._request.guarantee import Guarantee
 from sfumato._risk.attackers.attack_result import Attack
-from sfumato._risk.attackers.attacker_knowledge import count_cooccurrences, select_rows
+from sfumato._risk.attackers.known_column_beliefs import count_cooccurrences, select_rows
 from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, split_into_chunks
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms.capabilities import AttackModel, GroupRisk

@@ -40,7 +40,7 @@ from sfumato._risk.attackers.row_order_attack import (
     examine_row_order,
     examine_value_table,
 )
-from sfumato._verify.verification import Check
+from sfumato._verify.check_results import Check
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.capabilities import AttackModel
 

@@ -20,7 +20,7 @@ from sfumato._core.array_types import Codes, Places
 from sfumato._query.release import Release
 from sfumato._risk.attackers.record_linkage import encode_shared_values, list_public_columns, number_combinations
 from sfumato._risk.attackers.release_matching import MatchedRelease, read_published_codes
-from sfumato._verify.verification import Check
+from sfumato._verify.check_results import Check
 
 LARGEST_SCORE = 4.891638475698590
 """A standard normal number is farther from 0 than this once in a million times."""

@@ -1,4 +1,4 @@
-"""The laws: one file each, from the published JSON alone; a second opinion that shares no code with the mechanisms."""
+"""The reference distributions: a verifier of each mechanism, from published JSON alone, with no code in common."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ REFERENCE_DISTRIBUTIONS: Registry[ReferenceDistribution] = Registry(
 
 
 def find_distribution(mechanism: str) -> ReferenceDistribution:
-    """Finds the verifier of a mechanism; refused where none is installed."""
+    """Finds the verifier of a mechanism; refuses a mechanism without an installed one."""
     reference = REFERENCE_DISTRIBUTIONS.get(mechanism)
     if reference is not None:
         return reference
     if reason := REFERENCE_DISTRIBUTIONS.find_reason(mechanism):
         raise MissingCapabilityError(reason, mechanism, VERIFIER)
     if mechanism not in REGISTRY:
-        raise ReleaseFormatError(f"the mechanism {mechanism!r} cannot be verified by this version.")
+        raise ReleaseFormatError(f"this version cannot verify the mechanism {mechanism!r}.")
     raise MissingCapabilityError(
-        f"no verifier of the mechanism {mechanism!r} is installed, so its releases cannot be verified; install the "
+        f"no verifier of the mechanism {mechanism!r} is installed, so its releases cannot be verified. Install the "
         f"distribution that has one (an entry point in the group {VERIFIER_GROUP!r}).",
         mechanism,
         VERIFIER,
@@ -52,10 +52,10 @@ def find_distribution(mechanism: str) -> ReferenceDistribution:
 
 
 VERIFIER = "Verifier"
-"""The name of the capability that a mechanism without an installed verifier does not have."""
+"""The name of the capability that is missing without an installed verifier."""
 
 
 def read_reference(json: JsonView) -> tuple[ReferenceDistribution, ManifestView]:
-    """The law of a release, and its manifest as that law reads it."""
+    """The verifier of a release, and its manifest as that verifier reads it."""
     reference = find_distribution(str(json["sfumato"]["mechanism"]))
     return reference, ManifestView(json, reference.make_encoding(json["sfumato"]["design"]))

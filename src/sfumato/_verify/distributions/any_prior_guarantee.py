@@ -1,4 +1,4 @@
-"""What mechanisms share that promise one bound for every prior and every statement."""
+"""Checks shared by mechanisms that guarantee one bound for every prior and every statement."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from fractions import Fraction
 
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import JsonView
+from sfumato._verify.check_results import Check
 from sfumato._verify.distributions.sub_table_distribution import compute_raised_belief, parse_bound
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection, count_original_values
-from sfumato._verify.verification import Check
 
 
 def check_any_prior(design: JsonView, worst: Fraction | None) -> Check:
-    """A belief of exactly the prior, and odds multiplied by the whole amplification: the worst case of any prior."""
+    """Recomputes the guarantee for the worst case: a belief of exactly the prior, with odds times the amplification."""
     prior, posterior = parse_bound(design["prior"], design["posterior"])
     rows = int(design.get("rows_per_person", 1))
     if rows < 1:
@@ -25,10 +25,10 @@ def check_any_prior(design: JsonView, worst: Fraction | None) -> Check:
     )
     if raised_belief > posterior:
         return Check(
-            "promise", False, f"a belief of {prior} can rise to {belief_text}, above the promised {posterior}."
+            "promise", False, f"a belief of {prior} can rise to {belief_text}, above the guaranteed {posterior}."
         )
     detail = (
-        f"a belief of {prior} can rise to {belief_text} at most, within the promised {posterior} (odds times "
+        f"a belief of {prior} can rise to {belief_text} at most, within the guaranteed {posterior} (odds times "
         f"{factor_text})."
     )
     return Check("promise", True, detail)
@@ -37,7 +37,7 @@ def check_any_prior(design: JsonView, worst: Fraction | None) -> Check:
 def check_bounded_posteriors(
     connection: Connection, view: ManifestView, compute_posteriors: Callable[[Sequence[int]], Sequence[Fraction]]
 ) -> Check:
-    """Among the values whose share is within the prior, none may come to be believed beyond the posterior."""
+    """Checks that no value with a share within the prior is believed beyond the posterior."""
     counts = count_original_values(connection, view)
     if counts is None:
         return view.fail_outside_domain("posteriors")
@@ -48,10 +48,12 @@ def check_bounded_posteriors(
     if not covered_posteriors:
         odds = posterior * (1 - prior) / (prior * (1 - posterior))
         if any(worst > compute_raised_belief(Fraction(count, sum(counts)), odds) for count, worst in pairs):
-            return Check("posteriors", False, f"the odds of a value can rise more than the promised {odds} times.")
+            return Check(
+                "posteriors", False, f"the odds of a value can rise by more than the guaranteed factor {odds}."
+            )
         return Check("posteriors", True, f"no value has a share within {prior}, so only the odds are bounded.")
     worst = max(covered_posteriors)
     sentence = (
         f"of {len(covered_posteriors)} values with a share within {prior}, none can be believed with more than {worst}"
     )
-    return Check("posteriors", worst <= posterior, f"{sentence} (about {float(worst):.4f}); promised: {posterior}.")
+    return Check("posteriors", worst <= posterior, f"{sentence} (about {float(worst):.4f}); guaranteed: {posterior}.")

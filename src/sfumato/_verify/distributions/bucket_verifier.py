@@ -1,4 +1,4 @@
-"""The law of buckets: the two tables agree, and no value is above its cap in any bucket. Anatomy's is stricter."""
+"""The verifier of buckets: both tables match, and no value exceeds its cap in any bucket. Anatomy's is stricter."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ from sfumato._core.json_types import JsonView
 from sfumato._records.bucket_records import BucketEncoding
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._records.sql_quoting import quote_name
+from sfumato._verify.check_results import Check
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.distributions.score_tests import MOST_DEVIATION, SMALLEST_VARIANCE
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection, count_original_values, list_coarse_columns
-from sfumato._verify.verification import Check
 
 Lines = tuple[Codes, Codes, Codes]
-"""Of the table of buckets: ids, places of the values, and counts."""
+"""Lines of the table of buckets: ids, indices of the values, and counts."""
 
 LARGEST_MARKED = 1 << 22
 FIRST_WIDE = 1 << 31
 OUT_OF_RANGE = "a bucket has an id out of range."
 SIZES_DIFFER = "the buckets do not have as many records as values."
 ID_PARTS = 8
-"""Into so many parts the ids of buckets are cut to see whether they tell anything."""
+"""The number of parts of the bucket ids that are compared, to test whether the ids disclose anything."""
 
 
 def make_encoding(design: JsonView) -> BucketEncoding:
-    """A record shows its bucket."""
+    """Each record publishes its bucket."""
     return BucketEncoding()
 
 
 def explain_missing_weights(view: ManifestView) -> str:
-    """What a record adds depends on its bucket."""
+    """The reason for missing weights: a record's contribution depends on its bucket."""
     return "a release of buckets has no weights."
 
 
 class _BucketError(Exception):
-    """What does not agree between the tables, or within one of them."""
+    """A mismatch between the tables, or within one of them."""
 
 
 def check_domain(folder: Path, view: ManifestView, *, once: bool = False) -> Check:
-    """Every bucket has as many records as values, and of each value no more than its cap allows; exactly.
+    """Checks exactly that every bucket has as many records as values, and each value at most its cap.
 
-    With `once`, no bucket may hold a value twice. The two tables are read at the same time.
+    With `once`, no bucket may have a value twice. The two tables are read at the same time.
     """
     rows = sum(pq.read_metadata(folder / name).num_rows for name in view.record_files)
     try:
@@ -67,13 +67,13 @@ def check_domain(folder: Path, view: ManifestView, *, once: bool = False) -> Che
         _check_caps(kinds, [parse_exact(cap) for cap in view.design["caps"]], once=once)
     except _BucketError as wrong:
         return Check("domain", False, str(wrong))
-    detail = f"all {len(sizes):,} buckets of {int(sizes.sum()):,} records hold what they should, within the caps."
+    detail = f"all {len(sizes):,} buckets of {int(sizes.sum()):,} records have matching contents, within the caps."
     return Check("domain", True, detail)
 
 
 def _count_bucket_sizes(folder: Path, view: ManifestView, rows: int) -> Codes:
-    """How many records each bucket has; ids must run from 0 without a gap."""
-    sizes: Codes = np.zeros(0, dtype=np.int32 if rows < FIRST_WIDE else np.int64)  # narrow: there may be many of them
+    """The number of records of each bucket; ids must run from 0 without a gap."""
+    sizes: Codes = np.zeros(0, dtype=np.int32 if rows < FIRST_WIDE else np.int64)  # narrow: there may be many ids
     for batch in view.read_batches(folder, view.published_names):
         ids = batch.column(0).to_numpy(zero_copy_only=False)
         if batch.column(0).null_count or (len(ids) and not 0 <= ids.min() <= ids.max() < rows):
@@ -87,7 +87,7 @@ def _count_bucket_sizes(folder: Path, view: ManifestView, rows: int) -> Codes:
 
 
 def _count_bucket_values(folder: Path, view: ManifestView, rows: int) -> tuple[Codes, set[tuple[int, int, int]]]:
-    """How many records the values of each bucket are, and the different triples of value, count and size of a bucket.
+    """The number of values of each bucket, and the different triples of value, count and size of a bucket.
 
     Buckets come in the order of their ids, which must run from 0 without a gap.
     """
@@ -106,7 +106,7 @@ def _count_bucket_values(folder: Path, view: ManifestView, rows: int) -> tuple[C
 
 
 def _read_bucket_lines(folder: Path, view: ManifestView) -> Iterator[Lines]:
-    """The table of buckets, some lines at a time: ids, places of the values, and counts."""
+    """Reads the table of buckets in batches: ids, indices of the values, and counts."""
     table = view.encoding.FILES[1]
     names = [field["name"] for field in view.find_resource(table)["schema"]["fields"]]
     domain = {split_value(value): place for place, value in enumerate(view.domain)}
@@ -117,8 +117,8 @@ def _read_bucket_lines(folder: Path, view: ManifestView) -> Iterator[Lines]:
         ids, counts = (batch.column(name).to_numpy(zero_copy_only=False) for name in (names[0], names[-1]))
         places = _find_places(batch, view.sensitive_names, domain)
         if places is None or ids.min(initial=0) < 0 or counts.min(initial=1) < 1:
-            raise _BucketError("a bucket holds a value outside the domain, or none, or is nobody's.")
-        # In the order of buckets and values each line comes after the one before: so none comes twice.
+            raise _BucketError("a bucket has a value outside the domain, no value, or a value without records.")
+        # In the order of buckets and values each line comes after the previous one, so no line comes twice.
         keys = ids.astype(np.int64) * len(domain) + places
         if (keys[:1] <= last).any() or (keys[1:] <= keys[:-1]).any():
             raise _BucketError("the lines of the buckets are not in order, or one comes twice.")
@@ -127,7 +127,7 @@ def _read_bucket_lines(folder: Path, view: ManifestView) -> Iterator[Lines]:
 
 
 def _split_between_buckets(batches: Iterable[Lines]) -> Iterator[Lines]:
-    """The same lines, cut between buckets; a bucket that is in several batches comes by itself."""
+    """Splits the same lines between buckets; a bucket that is in several batches comes by itself."""
     pending_lines: list[Lines] = []  # all of one bucket
     for lines in batches:
         ids = lines[0]
@@ -156,12 +156,12 @@ def _join_lines(pieces: Sequence[Lines]) -> Lines:
 
 
 def _check_caps(kinds: set[tuple[int, int, int]], caps: Sequence[Fraction], *, once: bool) -> None:
-    """No value may be in a bucket more often than its cap allows; nor twice, with `once`."""
+    """Checks that no bucket has a value more often than its cap allows; nor twice, with `once`."""
     if once and any(count > 1 for _, count, _ in kinds):
-        raise _BucketError("a bucket of Anatomy holds a value twice.")
+        raise _BucketError("a bucket of Anatomy has a value twice.")
     for place, count, size in kinds:
         if count * caps[place].denominator > caps[place].numerator * size:
-            raise _BucketError(f"a bucket of {size} records holds a value {count} times, above its cap {caps[place]}.")
+            raise _BucketError(f"a bucket of {size} records has a value {count} times, above its cap {caps[place]}.")
 
 
 def _list_distinct_triples(places: Codes, counts: Codes, sizes: Codes) -> set[tuple[int, int, int]]:
@@ -174,7 +174,7 @@ def _list_distinct_triples(places: Codes, counts: Codes, sizes: Codes) -> set[tu
 
 
 def _find_distinct(keys: Codes) -> Codes:
-    """The different ones among small whole numbers; large ones are sorted."""
+    """The different ones among small integers; large ones are sorted."""
     largest_key = int(keys.max(initial=0))
     return np.flatnonzero(np.bincount(keys)) if largest_key < LARGEST_MARKED else np.unique(keys)
 
@@ -182,7 +182,7 @@ def _find_distinct(keys: Codes) -> Codes:
 def _find_places(
     batch: pa.RecordBatch, names: tuple[str, ...], domain: Mapping[tuple[Scalar, ...], int]
 ) -> Codes | None:
-    """The places of the values in the domain; None where one is not in it."""
+    """The indices of the values in the domain; None if one is not in it."""
     columns = [encode_batch_values(batch.column(name)) for name in names]
     values = [[*distinct.to_pylist(), None] for _, distinct in columns]
     codes = columns[0][0]
@@ -196,7 +196,7 @@ def _find_places(
 
 
 def _look_up_places(numbers: Codes, places: Codes, codes: Codes) -> Codes:
-    """The place of each code, where `numbers` are the different codes: in a table, if codes are small."""
+    """The index of each code, where `numbers` are the different codes: from a table, if codes are small."""
     largest_code = int(codes.max(initial=0))
     if largest_code >= LARGEST_MARKED:
         return places.take(np.searchsorted(numbers, codes))
@@ -214,21 +214,21 @@ def _decode_value(number: int, values: list[list[Scalar]]) -> tuple[Scalar, ...]
 
 
 def check_guarantee(folder: Path, view: ManifestView, *, once: bool = False) -> Check:
-    """The caps themselves; that they hold in every bucket is checked with the buckets."""
+    """Checks the caps themselves; `check_domain` checks that they hold in every bucket."""
     caps = [parse_exact(cap) for cap in view.design["caps"]]
     if len(caps) != len(view.design["domain"]) or not all(0 < cap <= 1 for cap in caps):
         return Check("promise", False, "there is not one cap between 0 and 1 for each value.")
     if all(cap == 1 for cap in caps):
-        return Check("promise", False, "every value has the cap 1, so nothing is promised.")
+        return Check("promise", False, "every value has the cap 1, so no value is protected.")
     if once and (len(set(caps)) > 1 or caps[0].numerator != 1):
-        return Check("promise", False, "the caps are not those of one diversity.")
+        return Check("promise", False, "the caps do not come from one diversity.")
     return Check("promise", True, f"every value has a cap, from {min(caps)} to {max(caps)}.")
 
 
 def check_draws(connection: Connection, view: ManifestView) -> Check:
-    """The buckets must hold the values of the original, and records must be dealt to them whatever their columns are.
+    """Checks that the buckets have the values of the original, and that dealing ignored the public columns.
 
-    Bucket ids are random, so a column that the dealing does not depend on is spread evenly over any part of them.
+    Bucket ids are random, so a column on which the dealing does not depend is spread evenly over any part of them.
     """
     names = ", ".join(map(quote_name, view.sensitive_names))
     fields = view.find_resource(view.encoding.FILES[1])["schema"]["fields"]
@@ -237,7 +237,7 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
     if connection.execute(
         f"SELECT COUNT(*) FROM (({values_sql} EXCEPT {truth}) UNION ALL ({truth} EXCEPT {values_sql}))"
     ).fetchall()[0][0]:
-        return Check("draws", False, "the buckets do not hold the values of the original.")
+        return Check("draws", False, "the buckets do not have the values of the original.")
     bucket, worst = quote_name(view.naming.cell or ""), 0.0
     ((buckets,),) = connection.execute(f"SELECT MAX({bucket}) + 1 FROM release").fetchall()
     for column in list_coarse_columns(connection, view):
@@ -245,14 +245,16 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
         rows = connection.execute(f"SELECT {part}, {column}, COUNT(*) FROM release GROUP BY ALL").fetchall()
         worst = max(worst, _measure_unevenness(rows))
     if worst > MOST_DEVIATION:
-        return Check("draws", False, f"the ids of buckets go with a public column ({worst:.1f} standard deviations).")
+        return Check("draws", False, f"the ids of buckets depend on a public column ({worst:.1f} standard deviations).")
     return Check(
-        "draws", True, f"the buckets hold the values of the original; their ids tell nothing (within {worst:.1f} sd)."
+        "draws",
+        True,
+        f"the buckets have the values of the original; their ids disclose nothing (within {worst:.1f} sd).",
     )
 
 
 def _measure_unevenness(rows: Sequence[tuple[object, object, int]]) -> float:
-    """By how many standard deviations a value of a column is unevenly spread over parts of the bucket ids at most."""
+    """The largest deviation, in standard deviations, of a column's value from an even spread over the bucket ids."""
     totals: dict[object, int] = {}
     sizes: dict[object, int] = {}
     for part, value, count in rows:
@@ -269,14 +271,14 @@ def _measure_unevenness(rows: Sequence[tuple[object, object, int]]) -> float:
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Caps below the share of a value in the table could not hold; that they hold in each bucket is checked before."""
+    """Checks that no cap is below the share of a value in the table; `check_domain` checks each bucket."""
     counts = count_original_values(connection, view)
     if counts is None:
         return view.fail_outside_domain("posteriors")
     total, caps = sum(counts), [parse_exact(cap) for cap in view.design["caps"]]
     if any(count * cap.denominator > cap.numerator * total for count, cap in zip(counts, caps, strict=True)):
         return Check("posteriors", False, "a value has a larger share of the table than its cap.")
-    detail = "knowing the bucket alone, no value can be believed with more than its cap."
+    detail = "an attacker who knows only the bucket believes no value beyond its cap."
     return Check("posteriors", True, detail)
 
 

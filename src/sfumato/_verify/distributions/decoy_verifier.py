@@ -1,4 +1,4 @@
-"""The law of decoys, by first principles: from the release alone, and against the table it was made from."""
+"""The verifier of decoys, from first principles: from the release alone, and against its original table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from sfumato._core.json_types import JsonView
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._records.value_records import ValueEncoding
 from sfumato._release.manifest import WEIGHTS
-from sfumato._verify.distributions import value_distribution
+from sfumato._verify.check_results import Check
+from sfumato._verify.distributions import single_value_checks as value_distribution
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.distributions.score_tests import (
     LARGEST_TRANSITION,
@@ -25,29 +26,28 @@ from sfumato._verify.distributions.score_tests import (
 )
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import WHOLE, Connection, count_published_values, count_true_values, match_values
-from sfumato._verify.verification import Check
 
 CHANCE = 1e-9
 
 
 def make_encoding(design: JsonView) -> ValueEncoding:
-    """A record shows a value of each sensitive column, whatever goes with what."""
+    """Each record publishes a value of each sensitive column, in any combination."""
     domains = design.get("domains") or [design["domain"]]
     return ValueEncoding(np.arange(math.prod(map(len, domains))))
 
 
 def explain_missing_weights(view: ManifestView) -> str | None:
-    """What a record adds depends on what all records show."""
+    """The reason for missing weights: a record's contribution depends on all published values."""
     if WEIGHTS in view.table_files:
         return None
-    return "what a record adds follows from the published counts, and is not written down."
+    return "the contribution of a record follows from the published counts, so there are no weights."
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """Groups of this size can be made: there are values enough, and none is published far too often.
+    """Checks that groups of this size are possible: enough values, and none published far too often.
 
-    The published count of a value is its count on average, with a variance below that; and no value can have more than
-    its part of the records.
+    The published count of a value has its true count as mean, with a smaller variance; and no value may have more than
+    its share of the records.
     """
     size, design = int(view.design["group_size"]), view.design
     domains = design.get("domains") or [design["domain"]]
@@ -57,16 +57,19 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
         largest_count, total = max(counts), sum(counts)
         if largest_count > total / size + MOST_DEVIATION * math.sqrt(max(total / size, SMALLEST_VARIANCE)):
             detail = (
-                f"a value of {name!r} is published by {largest_count:,} of {total:,} records, too often for "
-                f"groups of {size}."
+                f"a value of {name!r} is published by {largest_count:,} of {total:,} records, too often for groups of "
+                f"{size}."
             )
             return Check("promise", False, detail)
-    detail = f"knowing the shares of the values alone, a published value is the true one with at most 1/{size}."
+    detail = (
+        "for an attacker who knows only the shares of the values, a published value is the true one with at most "
+        f"1/{size}."
+    )
     return Check("promise", True, detail)
 
 
 def _count_published_values(folder: Path, view: ManifestView) -> dict[str, list[int]]:
-    """How often each value of each sensitive column is published."""
+    """The published counts of each value of each sensitive column."""
     counts: dict[str, Counter[object]] = {name: Counter() for name in view.sensitive_names}
     for batch in view.read_batches(folder, view.sensitive_names):
         for name in view.sensitive_names:
@@ -77,9 +80,9 @@ def _count_published_values(folder: Path, view: ManifestView) -> dict[str, list[
 
 
 def check_draws(connection: Connection, view: ManifestView) -> Check:
-    """Each value must be published about as often as it is held, and by its own holders with one over the group size.
+    """Checks the published count of each value, and that records publish their own value at the rate 1/group size.
 
-    Conditions on public columns are not looked at: how much a value leaks under them depends on the groups.
+    Conditions on public columns are not checked, because leaks under them depend on the groups.
     """
     size, worst, matched_rows = int(view.design["group_size"]), 0.0, 0
     for column_view in view.split_by_column():
@@ -91,22 +94,22 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
             count_published_values(connection, column_view, WHOLE).get(None, {}).get(0, np.zeros(len(true_counts)))
         )
         if (published_counts[true_counts == 0] > 0).any():
-            return Check("draws", False, "a value is published that no record of the original holds.")
+            return Check("draws", False, "a value is published that no record of the original has.")
         if _is_too_close(true_counts, published_counts, size):
-            return Check("draws", False, "the published counts are nearer to the original's than decoys can be.")
+            return Check("draws", False, "the published counts are closer to the original's than decoys allow.")
         worst = max(worst, find_largest_deviation(published_counts - true_counts, true_counts * (1 - 1 / size)))
         rows, agreement = _measure_agreement(connection, column_view, len(true_counts), size)
         matched_rows, worst = max(matched_rows, rows), max(worst, agreement)
     if worst > MOST_DEVIATION:
-        detail = f"the published values deviate by {worst:.1f} standard deviations from what decoys do."
+        detail = f"the published values deviate from decoys by {worst:.1f} standard deviations."
         return Check("draws", False, detail)
     return Check(
-        "draws", True, f"values are published as decoys do (within {worst:.1f} sd; {describe_matched(matched_rows)})."
+        "draws", True, f"values are published as decoys (within {worst:.1f} sd; {describe_matched(matched_rows)})."
     )
 
 
 def _is_too_close(true_counts: Floats, published_counts: Floats, size: int) -> bool:
-    """Whether all counts agree so well that nothing can have been drawn, as in a release of the true values.
+    """Whether all counts agree too well to be random, as in a release of the true values.
 
     The sum of squared deviations is about chi-square; Chernoff's bound for its lower tail, with half a record of
     rounding for each count.
@@ -124,14 +127,14 @@ def _is_too_close(true_counts: Floats, published_counts: Floats, size: int) -> b
 
 
 def _measure_agreement(connection: Connection, column_view: ManifestView, values: int, size: int) -> tuple[int, float]:
-    """By how many standard deviations records that are alone with their public columns show their own value."""
+    """The deviation, in standard deviations, of how often unique records publish their own value."""
     if values > LARGEST_TRANSITION:
         return 0, 0.0
     return measure_agreement(*match_values(connection, column_view, np.eye(values) / size, largest=1))
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """In the original no value may be so frequent that a group would have to hold it twice."""
+    """Checks that no value of the original is so frequent that a group would have it twice."""
     size = int(view.design["group_size"])
     for column_view in view.split_by_column():
         truth = count_true_values(connection, column_view, WHOLE)
@@ -141,7 +144,11 @@ def check_posteriors(connection: Connection, view: ManifestView) -> Check:
         if size * int(counts.max()) > int(counts.sum()):
             name = column_view.sensitive_names[0]
             return Check("posteriors", False, f"a value of {name!r} is too frequent for groups of {size}.")
-    return Check("posteriors", True, f"knowing the shares alone, no published value is believed beyond 1/{size}.")
+    return Check(
+        "posteriors",
+        True,
+        f"for an attacker who knows only the shares, no published value is believed beyond 1/{size}.",
+    )
 
 
 REFERENCE_DISTRIBUTION = ReferenceDistribution(

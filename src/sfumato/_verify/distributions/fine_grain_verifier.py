@@ -1,4 +1,4 @@
-"""The law of fine-grain perturbation: one cell, in which each value has a coin and a bound of its own."""
+"""The verifier of fine-grain perturbation: one sub-table, in which each value has its own retention and bound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import JsonView
-from sfumato._verify.distributions import value_distribution
+from sfumato._verify.check_results import Check
+from sfumato._verify.distributions import single_value_checks as value_distribution
 from sfumato._verify.distributions.reference_distribution import (
     ReferenceDistribution,
     ValueRetention,
@@ -23,21 +24,20 @@ from sfumato._verify.distributions.sub_table_distribution import (
 from sfumato._verify.distributions.weight_checks import TOLERANCE, are_values
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
-from sfumato._verify.verification import Check
 
 LARGEST_WEIGHTS = 1000
-"""Larger domains come without weights."""
+"""The largest domain with weights."""
 
 
 def read_distribution(design: JsonView) -> SubTableDistribution:
-    """The one cell, from the rationals of the manifest."""
+    """The single sub-table, from the rationals of the manifest."""
     return SubTableDistribution.of(
         range(len(design["domain"])), [parse_exact(retention) for retention in design["retentions"]]
     )
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """No belief in a value with a bound rises above its posterior; or falls below its prior, if that is promised."""
+    """Checks that no belief in a bounded value rises above its posterior, or falls below its prior if guaranteed."""
     distribution, design = read_distribution(view.design), view.design
     return check_single_values(
         design, distribution.compute_rise, distribution.compute_fall if design["direction"] == "both" else None
@@ -45,7 +45,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
 
 
 def are_weights(view: ManifestView, table: WeightTable) -> bool:
-    """A line for each pair of a value and what is published: the inverse of the matrix of chances."""
+    """Checks a line for each pair of a true and a published value: the inverse of the matrix of chances."""
     distribution = read_distribution(view.design)
     size = len(distribution.places)
     if size > LARGEST_WEIGHTS or len(table["weight"]) != size**2:
@@ -63,29 +63,29 @@ def are_weights(view: ManifestView, table: WeightTable) -> bool:
 
 
 def explain_missing_weights(view: ManifestView) -> str | None:
-    """There would be too many lines."""
+    """The reason for missing weights: there would be too many lines."""
     return "the domain is too large for weights." if len(view.design["domain"]) > LARGEST_WEIGHTS else None
 
 
 def check_draws(connection: Connection, view: ManifestView) -> Check:
-    """Values by their own coins."""
+    """Checks the published values with the retention of each value."""
     return value_distribution.check_draws(connection, view, [read_distribution(view.design)])
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Each value with a bound, by Bayes' rule with the counts of the original."""
+    """Checks each value with a bound, by Bayes' rule with the counts of the original."""
     distribution = read_distribution(view.design)
     return check_single_posteriors(connection, view, lambda counts: compute_sub_table_posteriors(counts, distribution))
 
 
 def list_value_retentions(explanation: JsonView, design: JsonView, counts: Sequence[int]) -> list[list[ValueRetention]]:
-    """The one cell of all values."""
+    """The single sub-table of all values."""
     pairs = zip(design["domain"], counts, design["retentions"], strict=True)
     return [[ValueRetention(value, count, parse_exact(retention)) for value, count, retention in pairs]]
 
 
 REFERENCE_DISTRIBUTION = ReferenceDistribution(
-    guarantees=("single-values", "any-prior"),  # the second is what releases said before it had a name of its own
+    guarantees=("single-values", "any-prior"),  # the second is the name in releases before it had a name of its own
     make_encoding=value_distribution.make_domain_encoding,
     check_domain=value_distribution.check_domain,
     check_guarantee=check_guarantee,

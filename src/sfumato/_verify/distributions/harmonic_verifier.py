@@ -1,4 +1,4 @@
-"""The law of the harmonic operator: one coin for all values, and one law by which every record is redrawn."""
+"""The verifier of the harmonic operator: one retention for all values, and one distribution of all redraws."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import numpy as np
 from sfumato._core.array_types import Floats
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import JsonView
-from sfumato._verify.distributions import value_distribution
+from sfumato._verify.check_results import Check
+from sfumato._verify.distributions import single_value_checks as value_distribution
 from sfumato._verify.distributions.reference_distribution import (
     ReferenceDistribution,
     ValueRetention,
@@ -25,13 +26,12 @@ from sfumato._verify.distributions.sub_table_distribution import read_retention
 from sfumato._verify.distributions.weight_checks import are_close, are_values
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
-from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 
 @dataclass(frozen=True)
 class RedrawDistribution:
-    """The law of a published value: kept with one chance, or drawn with chances that do not depend on what it was."""
+    """The distribution of a published value: kept with one probability, or drawn independently of the true value."""
 
     retention: Fraction
     draw_chances: tuple[Fraction, ...]
@@ -39,19 +39,19 @@ class RedrawDistribution:
     def compute_rise(self, number: int) -> Fraction | None:
         """The largest factor by which a published value multiplies the odds of one value against another.
 
-        Shown as itself, the value is likelier than any other by what is kept. Shown as another one it is as likely as
-        a third value, and less likely than the one that is shown.
+        If the value is published as itself, it is likelier than any other by the retention. If another value is
+        published, it is as likely as a third one, and less likely than the published one.
         """
         return 1 + self.retention / self.draw_chances[number] if self.draw_chances[number] else None
 
     def compute_transition(self, published_counts: Mapping[int, Floats], size: int) -> Floats:
-        """The chance that each value (row) shows as each other."""
+        """The chance that each value (row) is published as each other."""
         return np.tile([float(chance) for chance in self.draw_chances], (size, 1)) + float(self.retention) * np.eye(
             size
         )
 
     def measure_deviation(self, true_counts: Floats, published_counts: Mapping[int, Floats]) -> float:
-        """By how many standard deviations a published count is off at most."""
+        """The largest deviation of a published count, in standard deviations."""
         other, retention = np.array([float(chance) for chance in self.draw_chances]), float(self.retention)
         same = other + retention
         variance = (true_counts.sum() - true_counts) * other * (1 - other) + true_counts * same * (1 - same)
@@ -61,16 +61,18 @@ class RedrawDistribution:
         )
 
     def compute_posteriors(self, counts: Sequence[int]) -> list[Fraction]:
-        """For each value, its largest posterior for whoever knows the counts; exact.
+        """For each value, the largest posterior of an attacker who knows the counts; exact.
 
-        Shown as y, x has the chance n(x) P(y|x) / sum of n(z) P(y|z), and the sum is n(y) kept + total * drawn(y).
+        If y is published, x has the chance n(x) P(y|x) / sum of n(z) P(y|z), and the sum is n(y) kept + total *
+        drawn(y).
         """
         total = sum(counts)
         published_weights = [
             count * self.retention + total * draw_chance
             for count, draw_chance in zip(counts, self.draw_chances, strict=True)
         ]
-        # What y is shown for by those who hold it, for each record that is drawn into y: the least tells most of x.
+        # The weight of y for its own records, for each record that is drawn into y: the smallest discloses most about
+        # x.
         rivals = (
             (top / draw_chance, y)
             for y, (top, draw_chance) in enumerate(zip(published_weights, self.draw_chances, strict=True))
@@ -89,24 +91,24 @@ class RedrawDistribution:
 
 
 def read_distribution(design: JsonView) -> RedrawDistribution:
-    """The law, from the rationals of the manifest."""
+    """The distribution, from the rationals of the manifest."""
     distribution = RedrawDistribution(read_retention(design), tuple(parse_exact(swap) for swap in design["swaps"]))
     if (
         len(distribution.draw_chances) != len(design["domain"])
         or min(distribution.draw_chances) < 0
         or distribution.retention + sum(distribution.draw_chances) != 1
     ):
-        raise ReleaseFormatError("the design is no law of probability that protects anything.")
+        raise ReleaseFormatError("the design is not a probability distribution that protects values.")
     return distribution
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """No belief in a value with a bound rises above its posterior."""
+    """Checks that no belief in a value with a bound rises above its posterior."""
     return check_single_values(view.design, read_distribution(view.design).compute_rise, None)
 
 
 def are_weights(view: ManifestView, table: WeightTable) -> bool:
-    """A line for each value: what a record adds if it shows that value, and otherwise."""
+    """Checks a line for each value: the contribution of a record that publishes it, and of others."""
     distribution = read_distribution(view.design)
     expected = [
         (0, *compute_expected_weights(distribution.retention + draw_chance, draw_chance))
@@ -119,7 +121,7 @@ def are_weights(view: ManifestView, table: WeightTable) -> bool:
 
 
 def check_draws(connection: Connection, view: ManifestView) -> Check:
-    """Values by the coin, and by the law of the redraws."""
+    """Checks the published values with the retention, and the distribution of the redraws."""
     distribution = read_distribution(view.design)
     return value_distribution.check_published_counts(
         connection, view, distribution.measure_deviation, distribution.compute_transition
@@ -127,12 +129,12 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Each value with a bound, by Bayes' rule with the counts of the original."""
+    """Checks each value with a bound, by Bayes' rule with the counts of the original."""
     return check_single_posteriors(connection, view, read_distribution(view.design).compute_posteriors)
 
 
 def list_value_retentions(explanation: JsonView, design: JsonView, counts: Sequence[int]) -> list[list[ValueRetention]]:
-    """The one cell of all values, each with its chance to be drawn."""
+    """The single sub-table of all values, each with its chance to be drawn."""
     distribution = read_distribution(design)
     pairs = zip(design["domain"], counts, distribution.draw_chances, strict=True)
     return [

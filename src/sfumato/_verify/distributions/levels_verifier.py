@@ -1,4 +1,4 @@
-"""The law of records of several levels: a coin for the level, and at each level sets of one size of its groups."""
+"""The verifier of records of several levels: a random level, and at each level sets of one size of its groups."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sfumato._core.json_types import JsonView
 from sfumato._records.level_set_records import LevelSetEncoding
 from sfumato._records.sql_quoting import quote_name
 from sfumato._request.hierarchy import Hierarchy
+from sfumato._verify.check_results import Check
 from sfumato._verify.distributions.any_prior_guarantee import check_any_prior, check_bounded_posteriors
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution, WeightTable
 from sfumato._verify.distributions.score_tests import check_distribution, find_largest_deviation
@@ -29,31 +30,30 @@ from sfumato._verify.distributions.subset_verifier import (
 from sfumato._verify.distributions.weight_checks import are_close, are_values
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import WHOLE, Connection, count_true_values, list_coarse_columns
-from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 MOST_LEVELS = 8
 MOST_BITS = 1 << 30
-"""Of each pair of values, level and degree of kinship; there are no weights beyond so many."""
+"""The largest number of bits for pairs of values, level and degree of kinship; no weights beyond it."""
 
 
 @dataclass(frozen=True)
 class LevelDistribution:
-    """One level: the chance that a record is of it, the group of each value, and the law of its sets of groups."""
+    """One level: the chance that a record is drawn there, the group of each value, and the distribution of its sets."""
 
     name: str
     share: Fraction
     groups: Counts
     sets: SetDistribution
     level_weights: tuple[Fraction, ...]
-    """How much of what is told of the groups of this level comes from the records of each level up to it."""
+    """The weight of the records of each level up to this one in estimates of its groups."""
 
 
 def read_distributions(design: JsonView) -> list[LevelDistribution]:
-    """The law of each level of a release, from the rationals of its manifest."""
+    """The distribution of each level of a release, from the rationals of its manifest."""
     size, distributions = len(design["domain"]), []
     if not 0 < len(design["levels"]) <= MOST_LEVELS:
-        raise ReleaseFormatError("the design has no levels, or more than any release.")
+        raise ReleaseFormatError("the design has no levels, or more than any valid release.")
     for number, level in enumerate(design["levels"]):
         groups = np.array(level["groups"] if number else range(size), dtype=np.int64)
         sets = SetDistribution(
@@ -69,7 +69,7 @@ def read_distributions(design: JsonView) -> list[LevelDistribution]:
             and sets.hold_chance > sets.other_chance
         )
         if not is_law or len(groups) != size or groups.min() or groups.max() >= sets.domain_size:
-            raise ReleaseFormatError("the design is no law of probability that protects anything.")
+            raise ReleaseFormatError("the design is not a probability distribution that protects values.")
         if len(level_weights) != number + 1 or sum(level_weights) != 1 or distributions[-1].share <= 0:
             raise ReleaseFormatError("the design does not say how its levels are drawn or counted together.")
     nested = (
@@ -77,12 +77,12 @@ def read_distributions(design: JsonView) -> list[LevelDistribution]:
         for low, up in itertools.pairwise(distributions)
     )
     if sum(level.share for level in distributions) != 1 or not all(nested):
-        raise ReleaseFormatError("the levels of the design are not those of a hierarchy, or not all there are.")
+        raise ReleaseFormatError("the levels of the design do not match the hierarchy, or are incomplete.")
     return distributions
 
 
 def make_encoding(design: JsonView) -> LevelSetEncoding:
-    """A level and a set for each record."""
+    """Each record publishes a level and a set."""
     distributions = read_distributions(design)
     return LevelSetEncoding(
         len(design["domain"]),
@@ -94,9 +94,9 @@ def make_encoding(design: JsonView) -> LevelSetEncoding:
 
 
 def check_domain(folder: Path, view: ManifestView) -> Check:
-    """Every record has a level of the design, and its set as many whole groups of it as the design says.
+    """Checks that every record has a level of the design, and its set the right number of whole groups.
 
-    The levels must be those of the hierarchy that is published beside the design, by which questions are asked.
+    The levels must match the hierarchy that is published beside the design, because queries use its names.
     """
     hierarchy = Hierarchy.from_json(view.sfumato_json["hierarchies"][view.sensitive_names[0]])
     places = {name: hierarchy.list_group_places(number) for number, name in enumerate(hierarchy.levels)}
@@ -104,22 +104,24 @@ def check_domain(folder: Path, view: ManifestView) -> Check:
         places.get(distribution.name) != tuple(distribution.groups.tolist())
         for distribution in read_distributions(view.design)
     ):
-        return Check("domain", False, "the levels of the design, or their groups, are not those of the hierarchy.")
+        return Check("domain", False, "the levels of the design, or their groups, do not match the hierarchy.")
     sets = make_encoding(view.design)
     for batch in view.read_batches(folder, view.published_names):
         try:
             sets.decode_records(batch.column(1), batch.column(0))
         except ReleaseFormatError:
-            return Check("domain", False, "a published set is not one of whole groups of its level, as many as it has.")
+            return Check(
+                "domain", False, "a published set does not have the right number of whole groups of its level."
+            )
     set_sizes = ", ".join(
         f"{distribution.sets.subset_size} of {distribution.sets.domain_size} at {distribution.name!r}"
         for distribution in read_distributions(view.design)
     )
-    return Check("domain", True, f"every published set holds whole groups of its level: {set_sizes}.")
+    return Check("domain", True, f"every published set has whole groups of its level: {set_sizes}.")
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """The level is drawn whatever the value is, so that odds rise by the largest amplification of its sets at most."""
+    """Checks the guarantee: the level ignores the value, so odds rise at most by the largest amplification."""
     return check_any_prior(
         view.design, max(distribution.sets.amplification for distribution in read_distributions(view.design))
     )
@@ -129,7 +131,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
 
 
 def are_weights(view: ManifestView, table: WeightTable) -> bool:
-    """For each level and value: what a record adds, and which other groups its set may hold add something too."""
+    """Checks for each level and value the contribution of a record, and of the further groups in its set."""
     distributions = read_distributions(view.design)
     if explain_missing_weights(view) is not None:
         return False
@@ -158,10 +160,11 @@ def are_weights(view: ManifestView, table: WeightTable) -> bool:
 
 
 def _compute_level_weights(distributions: Sequence[LevelDistribution], level: int) -> tuple[Floats, Floats]:
-    """What a record of a level adds to the count of a value: always, and for each group in the value's of each tier.
+    """The contribution of a level's record to a value's count: always, and for each group in the value's of each tier.
 
-    From the whole down: a group has its part of what the group above it has, by its size, and what the record tells
-    besides, if it can tell groups of this tier apart. Counted so often that over all levels it is told once.
+    From the whole domain down, a group gets its share of the group above it, by its size. It also gets the information
+    of the record, if the record distinguishes groups of this tier. The weights make each piece of information count
+    once over all levels.
     """
     size, own_distribution = len(distributions[0].groups), distributions[level]
     hold, other = float(own_distribution.sets.hold_chance), float(own_distribution.sets.other_chance)
@@ -181,12 +184,12 @@ def _compute_level_weights(distributions: Sequence[LevelDistribution], level: in
             by_tier[tier] += weight
             by_tier[tier + 1] -= weight * part
             constant_weights += weight * other * (part * unit_counts[tier + 1] - unit_counts[tier])
-    constant_weights += by_tier[-1] * own_distribution.sets.subset_size  # every set has so many of the whole
+    constant_weights += by_tier[-1] * own_distribution.sets.subset_size  # every set has this many of the whole
     return constant_weights, by_tier[:-1]
 
 
 def _mark_groups(distributions: Sequence[LevelDistribution], level: int, degree: int, value: int) -> bytes:
-    """Bits of the first value of each group of a level that lies in a value's group so many levels up, not before."""
+    """Bits of the first value of each group of a level whose first common group with a value is this many levels up."""
     own_groups, top = distributions[level].groups, level + degree
     is_marked = np.zeros(len(own_groups), dtype=np.bool_)
     if top < len(distributions):
@@ -197,7 +200,7 @@ def _mark_groups(distributions: Sequence[LevelDistribution], level: int, degree:
 
 
 def explain_missing_weights(view: ManifestView) -> str | None:
-    """Weights have bits for each pair of values, and there may be too many."""
+    """The reason for missing weights: they have bits for each pair of values, and there may be too many."""
     levels = len(view.design["levels"])
     is_too_many = len(view.domain) ** 2 * levels * (levels - 1) > MOST_BITS
     return f"there are no weights for {levels} levels of {len(view.domain):,} values." if is_too_many else None
@@ -207,7 +210,7 @@ def explain_missing_weights(view: ManifestView) -> str | None:
 
 
 def check_draws(connection: Connection, view: ManifestView) -> Check:
-    """Levels and members must be distributed as the design says, in the whole table and by each public column."""
+    """Checks that levels and members are distributed as designed, in the whole table and by each public column."""
     distributions, worst = read_distributions(view.design), 0.0
     sets, column = make_encoding(view.design), _write_published_sql(view)
     for group in (WHOLE, *list_coarse_columns(connection, view)):
@@ -248,7 +251,7 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
 
 
 def _measure_deviation(distribution: LevelDistribution, true_counts: Floats, published_counts: Floats) -> float:
-    """By how many standard deviations the records of a level, and their members, are off at most."""
+    """The largest deviation of a level's records, and of their members, in standard deviations."""
     share, rows = float(distribution.share), true_counts.sum()
     same, other = share * float(distribution.sets.hold_chance), share * float(distribution.sets.other_chance)
     expected = np.append(true_counts * same + (rows - true_counts) * other, rows * share)
@@ -265,13 +268,13 @@ def _split_by_level(distributions: Sequence[LevelDistribution], entries: Any) ->
 
 
 def _write_published_sql(view: ManifestView) -> str:
-    """SQL of what a record shows."""
+    """SQL for the published value of a record."""
     set_column, level = map(quote_name, view.published_names)
     return f"{{'level': {level}, 'held': {set_column}}}"
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """A value is believed as its group is, which stands beside the rarest others, by its part of the group."""
+    """Checks the belief in a value: that in its group, beside the rarest other groups, times its share of the group."""
     distributions = read_distributions(view.design)
 
     def compute_posteriors(counts: Sequence[int]) -> list[Fraction]:

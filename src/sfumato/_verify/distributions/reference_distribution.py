@@ -1,4 +1,4 @@
-"""What a law is: how a release of one mechanism is checked, from its published JSON and its files alone."""
+"""Defines a verifier: it checks the releases of one mechanism from their published JSON and files alone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from sfumato._core.json_types import JsonView
 from sfumato._records import RecordEncoding
+from sfumato._verify.check_results import Check
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
-from sfumato._verify.verification import Check
 
 WeightTable = Mapping[str, list[Any]]
 """The columns of a table of weights, each with its values."""
@@ -20,18 +20,18 @@ WeightTable = Mapping[str, list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ValueRetention:
-    """One value in one cell of a plan: how many records hold it, and the coin that keeps it."""
+    """One value in a sub-table of a plan: the number of its records, and its retention."""
 
     value: Any
-    """As JSON has it."""
+    """The value as JSON has it."""
     count: int
     retention: Fraction
     draw_chance: Fraction | None = None
-    """The chance that a redrawn record becomes this value; None where all values of the cell have the same."""
+    """The chance that a redrawn record becomes this value; None if all values of the sub-table have the same."""
 
 
 def _require_weights(view: ManifestView) -> str | None:
-    """There must be weights."""
+    """The default reason: weights must exist."""
     return None
 
 
@@ -40,20 +40,20 @@ class ReferenceDistribution:
     """The checks of one mechanism's releases. None of them uses the mechanism's code."""
 
     guarantees: tuple[str, ...]
-    """What a release may say of its guarantee; the first is what it says today."""
+    """The valid names of the guarantee in a release; the first is the current one."""
     make_encoding: Callable[[JsonView], RecordEncoding]
-    """What a record shows, from the design."""
+    """The record encoding, from the design."""
     check_domain: Callable[[Path, ManifestView], Check]
-    """Every record shows what the design lets it show."""
+    """Checks that the design allows every published value."""
     check_guarantee: Callable[[Path, ManifestView], Check]
-    """The promise, recomputed."""
+    """Recomputes the guarantee."""
     check_draws: Callable[[Connection, ManifestView], Check]
-    """What is published is distributed as the design says, given the original."""
+    """Checks that published values are distributed as designed, given the original."""
     check_posteriors: Callable[[Connection, ManifestView], Check]
-    """No value that the promise covers comes to be believed beyond it, by whoever knows the counts of the original."""
+    """Checks that no covered value is believed beyond the guarantee, for an attacker with the original's counts."""
     are_weights: Callable[[ManifestView, WeightTable], bool] | None = None
     """Whether the columns of the weights are right; None where there never are any."""
     explain_missing_weights: Callable[[ManifestView], str | None] = _require_weights
-    """Why a release has no weights; None where it must have them."""
+    """The reason why a release has no weights; None if it must have them."""
     list_value_retentions: Callable[[JsonView, JsonView, Sequence[int]], list[list[ValueRetention]]] | None = None
-    """The cells of a plan, from what it tells its holder, its design and the counts of its domain, if it has any."""
+    """The sub-tables of a plan, from its explanation, its design and the counts of its domain, if it has any."""

@@ -1,4 +1,4 @@
-"""What mechanisms share that promise a bound for each single value."""
+"""Checks shared by mechanisms that guarantee a bound for each single value."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from sfumato._core.json_types import JsonView
 from sfumato._request.belief_bounds import BreachBound
+from sfumato._verify.check_results import Check
 from sfumato._verify.distributions.sub_table_distribution import (
     compute_lowered_belief,
     compute_raised_belief,
@@ -14,14 +15,13 @@ from sfumato._verify.distributions.sub_table_distribution import (
 )
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection, count_original_values
-from sfumato._verify.verification import Check
 
 Factor = Callable[[int], Fraction | None]
-"""The largest factor by which a published value moves the odds of a value, by its place; None without a limit."""
+"""The largest factor by which a published value moves the odds of a value, by its index; None without a limit."""
 
 
 def check_single_values(design: JsonView, rise: Factor, fall: Factor | None) -> Check:
-    """No belief in a value with a bound rises above its posterior; nor falls below its prior, if that is promised."""
+    """Checks that no belief in a bounded value rises above its posterior, or falls below its prior if guaranteed."""
     bounds = list(zip(design["priors"], design["posteriors"], strict=True))
     if len(bounds) != len(design["domain"]):
         return Check("promise", False, "there is not one bound for each value.")
@@ -34,14 +34,14 @@ def check_single_values(design: JsonView, rise: Factor, fall: Factor | None) -> 
         raised_belief = compute_raised_belief(prior, rise(number))
         if raised_belief > posterior:
             return Check(
-                "promise", False, f"a belief of {prior} can rise to {raised_belief}, above the promised {posterior}."
+                "promise", False, f"a belief of {prior} can rise to {raised_belief}, above the guaranteed {posterior}."
             )
         if fall is not None and (lowered := compute_lowered_belief(posterior, fall(number))) < prior:
             return Check(
-                "promise", False, f"a belief of {posterior} can fall to {lowered}, below the promised {prior}."
+                "promise", False, f"a belief of {posterior} can fall to {lowered}, below the guaranteed {prior}."
             )
     if not bounded_count:
-        return Check("promise", False, "no value has a bound, so nothing is promised.")
+        return Check("promise", False, "no value has a bound, so no value is protected.")
     limits_text = "above its posterior" if fall is None else "above its posterior or below its prior"
     return Check("promise", True, f"no belief in one of {bounded_count} values with a bound can go {limits_text}.")
 
@@ -49,7 +49,7 @@ def check_single_values(design: JsonView, rise: Factor, fall: Factor | None) -> 
 def check_single_posteriors(
     connection: Connection, view: ManifestView, compute_posteriors: Callable[[Sequence[int]], Sequence[Fraction]]
 ) -> Check:
-    """Each value with a bound, by Bayes' rule with the counts of the original."""
+    """Checks each value with a bound, by Bayes' rule with the counts of the original."""
     counts = count_original_values(connection, view)
     if counts is None:
         return view.fail_outside_domain("posteriors")
@@ -61,10 +61,10 @@ def check_single_posteriors(
         if low
     ]
     if breach := next((pair for pair in bounded if pair[0] > pair[1]), None):
-        return Check("posteriors", False, f"a value can be believed with {breach[0]}; promised: {breach[1]}.")
+        return Check("posteriors", False, f"a value can be believed with {breach[0]}; guaranteed: {breach[1]}.")
     return Check("posteriors", True, f"none of {len(bounded)} values with a bound can be believed beyond it.")
 
 
 def compute_allowed_posterior(bound: BreachBound, share: Fraction) -> Fraction:
-    """How far a value of this share may come to be believed: beyond its prior, the bound is one on the odds."""
+    """The largest permitted belief in a value of this share: beyond its prior, the bound limits the odds."""
     return bound.posterior if share <= bound.prior else compute_raised_belief(share, bound.amplification)

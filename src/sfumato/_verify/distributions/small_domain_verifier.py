@@ -1,4 +1,4 @@
-"""The law of small domain randomization: cells of few values, each with a coin and a prior of its own."""
+"""The verifier of small domain randomization: sub-tables of few values, each with its own retention and prior."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import JsonView
 from sfumato._records.value_records import ValueEncoding
+from sfumato._verify.check_results import Check
+from sfumato._verify.distributions import single_value_checks as value_distribution
 from sfumato._verify.distributions import uniform_verifier as uniform_distribution
-from sfumato._verify.distributions import value_distribution
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution, WeightTable
 from sfumato._verify.distributions.sub_table_distribution import (
     SubTableDistribution,
@@ -23,23 +24,22 @@ from sfumato._verify.distributions.sub_table_distribution import (
 )
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import WHOLE, Connection, count_original_values, count_published_values
-from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 
 def read_distributions(design: JsonView) -> list[SubTableDistribution]:
-    """The cells, from the rationals of the manifest."""
+    """The sub-tables, from the rationals of the manifest."""
     distributions, size = [], len(design["domain"])
     for cell in design["cells"]:
         places = [int(place) for place in cell["places"]]
         if len(set(places)) != len(places) or not set(places) <= set(range(size)):
-            raise ReleaseFormatError("a cell of the design holds what is not in the domain.")
+            raise ReleaseFormatError("a sub-table of the design has values outside the domain.")
         distributions.append(SubTableDistribution.of(places, [read_retention(cell)] * len(places)))
     return distributions
 
 
 def make_encoding(design: JsonView) -> ValueEncoding:
-    """A record shows its cell and a value of that cell."""
+    """Each record publishes its sub-table and a value of it."""
     distributions = read_distributions(design)
     cells = np.repeat(np.arange(len(distributions)), [len(distribution.places) for distribution in distributions])
     return ValueEncoding(
@@ -48,33 +48,38 @@ def make_encoding(design: JsonView) -> ValueEncoding:
 
 
 def check_domain(folder: Path, view: ManifestView) -> Check:
-    """Every record shows a value of its cell."""
+    """Checks that every record publishes a value of its sub-table."""
     return value_distribution.check_domain(folder, view, len(view.design["cells"]))
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """In each cell, the most frequent protected value starts from the cell's prior and must not pass the posterior."""
+    """Checks in each sub-table that the most frequent protected value cannot rise from its prior past the posterior."""
     design = view.design
     _, posterior = parse_bound(design["prior"], design["posterior"])
     worst = Fraction(0)
     for distribution, cell in zip(read_distributions(design), design["cells"], strict=True):
         prior = parse_exact(cell["prior"])
         if not 0 < prior < posterior:
-            return Check("promise", False, f"a cell that starts from a belief of {prior} protects nothing.")
+            return Check("promise", False, f"a sub-table that starts from a belief of {prior} protects nothing.")
         worst = max(
             worst,
             compute_raised_belief(prior, distribution.compute_rise(0)),
             *_compute_counted_posteriors(design, distribution, cell),
         )
     if worst > posterior:
-        return Check("promise", False, f"a belief can rise to {worst} in a cell, above the promised {posterior}.")
+        return Check(
+            "promise", False, f"a belief can rise to {worst} in a sub-table, above the guaranteed {posterior}."
+        )
     cells = len(design["cells"])
-    detail = f"in each of {cells} cells a protected value can rise to {worst} at most, within the promised {posterior}"
-    return Check("promise", True, f"{detail}, for whoever knows the shares of the cell and no more.")
+    detail = (
+        f"in each of {cells} sub-tables a protected value can rise to {worst} at most, within the guaranteed "
+        f"{posterior}"
+    )
+    return Check("promise", True, f"{detail}, for an attacker who knows only the shares of the sub-table.")
 
 
 def _compute_counted_posteriors(design: JsonView, distribution: SubTableDistribution, cell: JsonView) -> list[Fraction]:
-    """The posteriors of the protected values of a cell, where its counts are published."""
+    """The posteriors of the protected values of a sub-table, if its counts are published."""
     if "counts" not in cell:
         return []
     domain_counts = [0] * len(design["domain"])
@@ -89,17 +94,17 @@ def _compute_counted_posteriors(design: JsonView, distribution: SubTableDistribu
 
 
 def are_weights(view: ManifestView, table: WeightTable) -> bool:
-    """Cell by cell."""
+    """Checks the weights of each sub-table."""
     return value_distribution.are_weights(view, table, read_distributions(view.design))
 
 
 def check_draws(connection: Connection, view: ManifestView) -> Check:
-    """Values by the coins of their cells."""
+    """Checks the published values with the retentions of their sub-tables."""
     return value_distribution.check_draws(connection, view, read_distributions(view.design))
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Exact where the counts of the cells are published; else their rows must leave room for all protected records."""
+    """Checks posteriors exactly with published counts; otherwise that all protected records fit into sub-tables."""
     counts = count_original_values(connection, view)
     if counts is None:
         return view.fail_outside_domain("posteriors")
@@ -113,8 +118,8 @@ def check_posteriors(connection: Connection, view: ManifestView) -> Check:
         rows = int(published_counts.get(number, np.zeros(1)).sum())
         cell_counts = cell.get("counts")
         if cell_counts is not None and sum(cell_counts) != rows:
-            return Check("posteriors", False, f"cell {number} does not have as many records as its counts say.")
-        # A protected value may hold the cell's prior of its rows; any other may hold them all.
+            return Check("posteriors", False, f"sub-table {number} does not have as many records as its counts say.")
+        # A protected value may have the prior's share of a sub-table's rows; any other may have them all.
         cell_limits = [
             math.floor(parse_exact(cell["prior"]) * rows) if protected[place] else rows for place in distribution.places
         ]
@@ -133,12 +138,15 @@ def check_posteriors(connection: Connection, view: ManifestView) -> Check:
         if is_exact
         else any(more < count for more, count in zip(largest_counts, counts, strict=True))
     ):
-        return Check("posteriors", False, "the cells cannot hold the records of the original as the design says.")
+        return Check("posteriors", False, "the sub-tables cannot have the records of the original as the design says.")
     if not is_exact:
-        detail = f"the cells have room for all protected records within their priors; promised: {posterior}."
+        detail = f"the sub-tables have room for all protected records within their priors; guaranteed: {posterior}."
         return Check("posteriors", True, detail)
-    sentence = f"knowing the counts of the cells, no protected value can be believed with more than {worst}"
-    return Check("posteriors", worst <= posterior, f"{sentence} (about {float(worst):.4f}); promised: {posterior}.")
+    sentence = (
+        "for an attacker who knows the counts of the sub-tables, no protected value can be believed with more than "
+        f"{worst}"
+    )
+    return Check("posteriors", worst <= posterior, f"{sentence} (about {float(worst):.4f}); guaranteed: {posterior}.")
 
 
 REFERENCE_DISTRIBUTION = ReferenceDistribution(

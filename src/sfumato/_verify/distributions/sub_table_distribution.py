@@ -1,7 +1,7 @@
-"""Cells in which a record is kept by a coin or redrawn: the whole law of what is published given what is true.
+"""Sub-tables in which a value is kept or redrawn: the distribution of published values given true ones.
 
-Its largest odds ratios and Bayes' rule, all exact, from the published rationals by first principles. None of the
-planners' code is used, so a mistake there does not repeat itself here.
+Its largest odds ratios and Bayes' rule are exact, from the published rationals and first principles. It uses none of
+the planners' code, so a mistake there is not repeated here.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from sfumato.errors import ReleaseFormatError
 
 @dataclass(frozen=True)
 class SubTableDistribution:
-    """The law of a published value within one cell.
+    """The distribution of a published value within one sub-table.
 
-    `same[i]` is the chance that value i of the cell is published as it is, `other[i]` that it becomes one given other
-    value.
+    `same[i]` is the chance that value i of the sub-table is published unchanged, `other[i]` that it becomes one given
+    other value.
     """
 
     places: tuple[int, ...]
@@ -31,7 +31,7 @@ class SubTableDistribution:
 
     @classmethod
     def of(cls, places: Sequence[int], retentions: Sequence[Fraction]) -> SubTableDistribution:
-        """A record is kept with its coin, or else drawn from all values of the cell."""
+        """Makes the distribution: a record is kept with its retention, or drawn from all values of the sub-table."""
         size = len(places)
         other = tuple((1 - retention) / size for retention in retentions)
         distribution = cls(tuple(places), tuple(1 - (size - 1) * chance for chance in other), other)
@@ -40,25 +40,25 @@ class SubTableDistribution:
             or len(retentions) != size
             or not all(0 <= chance <= 1 for chance in (*distribution.same_chances, *distribution.other_chances))
         ):
-            raise ReleaseFormatError("the design is no law of probability that protects anything.")
+            raise ReleaseFormatError("the design is not a probability distribution that protects values.")
         return distribution
 
     def compute_rise(self, number: int) -> Fraction | None:
-        """The largest factor by which a published value multiplies the odds of one value of the cell against another.
+        """The largest factor by which a published value multiplies the odds of one value against another.
 
-        That value is published as itself or as another one; the rival is the one that is published so most rarely.
-        None where there is no limit.
+        That value is published as itself or as another one; the rival is the value with the smallest chance of that.
+        None without a limit.
         """
         other, same = (_find_least_beside(extremes, number) for extremes in (self._rarest_other, self._rarest_same))
-        rival = min(other, same) if len(self.places) > 2 else same  # noqa: PLR2004 - a third value must be there
+        rival = min(other, same) if len(self.places) > 2 else same  # noqa: PLR2004 - a third value must exist
         return _find_largest_ratio((self.same_chances[number], other), (self.other_chances[number], rival))
 
     def compute_fall(self, number: int) -> Fraction | None:
-        """The largest factor by which a published value divides the odds of one value of the cell against another."""
+        """The largest factor by which a published value divides the odds of one value against another."""
         other, same = (
             _find_least_beside(extremes, number) for extremes in (self._commonest_other, self._commonest_same)
         )
-        rival = max(other, same) if len(self.places) > 2 else same  # noqa: PLR2004 - a third value must be there
+        rival = max(other, same) if len(self.places) > 2 else same  # noqa: PLR2004 - a third value must exist
         return _find_largest_ratio((other, self.same_chances[number]), (rival, self.other_chances[number]))
 
     @cached_property
@@ -83,45 +83,45 @@ def _number_chances(chances: Sequence[Fraction]) -> Iterator[tuple[Fraction, int
 
 
 def _find_least_beside(two: Sequence[tuple[Fraction, int]], number: int) -> Fraction:
-    """The first of two that is not of this number."""
+    """The first of two that does not have this number."""
     return two[1][0] if two[0][1] == number else two[0][0]
 
 
 def _find_largest_ratio(*ratios: tuple[Fraction, Fraction]) -> Fraction | None:
-    """The largest of some ratios; None where one has no limit."""
+    """The largest of some ratios; None if one has no limit."""
     quotients = [None if below == 0 else above / below for above, below in ratios if above]
     finite_quotients = [quotient for quotient in quotients if quotient is not None]
     return max(finite_quotients) if len(finite_quotients) == len(quotients) else None
 
 
 def read_retention(design: JsonView) -> Fraction:
-    """A retention that keeps some records and not all."""
+    """Reads a retention that keeps some records but not all."""
     retention = parse_exact(design["retention"])
     if not 0 < retention < 1:
-        raise ReleaseFormatError("the design is no law of probability that protects anything.")
+        raise ReleaseFormatError("the design is not a probability distribution that protects values.")
     return retention
 
 
 def parse_bound(prior: str, posterior: str) -> tuple[Fraction, Fraction]:
-    """The two ends of a bound that promises something."""
+    """Reads the two ends of a bound; refuses a bound without effect."""
     low, high = parse_exact(prior), parse_exact(posterior)
     if not 0 < low < high < 1:
-        raise ReleaseFormatError(f"a bound from {low} to {high} promises nothing.")
+        raise ReleaseFormatError(f"a bound from {low} to {high} has no effect.")
     return low, high
 
 
 def compute_raised_belief(prior: Fraction, factor: Fraction | None) -> Fraction:
-    """Where a belief rises to if its odds are multiplied: the worst case of Bayes' rule."""
+    """The belief after its odds are multiplied: the worst case of Bayes' rule."""
     return Fraction(1) if factor is None else prior * factor / (prior * factor + 1 - prior)
 
 
 def compute_lowered_belief(prior: Fraction, factor: Fraction | None) -> Fraction:
-    """Where a belief falls to if its odds are divided."""
+    """The belief after its odds are divided."""
     return Fraction(0) if factor is None else prior / (prior + (1 - prior) * factor)
 
 
 def compute_sub_table_posteriors(counts: Sequence[int], distribution: SubTableDistribution) -> list[Fraction]:
-    """For each value of a cell, its largest posterior for whoever knows the counts of the cell; exact.
+    """For each value of a sub-table, the largest posterior of an attacker who knows its counts; exact.
 
     For a published value y, Bayes' rule gives x the chance n(x) P(y|x) / sum of n(z) P(y|z), with counts for shares.
     """
@@ -132,7 +132,7 @@ def compute_sub_table_posteriors(counts: Sequence[int], distribution: SubTableDi
         count * (same - other)
         for count, same, other in zip(counts, distribution.same_chances, distribution.other_chances, strict=True)
     ]
-    # What y is shown for y: all that is spread over every value, and those who keep it.
+    # The weight of y: the records that are spread over every value, and those that keep it.
     published_weights = [redrawn_weight + retained_count for retained_count in retained_counts]
     rarest = sorted(published_weights)[:2]
     posteriors = []

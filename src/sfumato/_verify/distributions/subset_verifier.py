@@ -1,4 +1,4 @@
-"""The law of subset selection: sets of one size, which hold the true value more often than any other."""
+"""The verifier of subset selection: sets of one size, which hold the true value more often than any other."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sfumato._core.json_types import JsonView
 from sfumato._records.member_columns import MemberColumnEncoding
 from sfumato._records.set_records import SetEncoding
 from sfumato._records.sql_quoting import quote_name
+from sfumato._verify.check_results import Check
 from sfumato._verify.distributions.any_prior_guarantee import check_any_prior, check_bounded_posteriors
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution, WeightTable
 from sfumato._verify.distributions.score_tests import (
@@ -35,7 +36,6 @@ from sfumato._verify.original_counts import (
     list_coarse_columns,
     register_domain,
 )
-from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 BATCH_ROWS = 1 << 17
@@ -43,7 +43,7 @@ BATCH_ROWS = 1 << 17
 
 @dataclass(frozen=True)
 class SetDistribution:
-    """The law of a published set: all sets of one size that hold the true value share `hold`, the others the rest."""
+    """The distribution of a published set: all sets with the true value share `hold`, the others the rest."""
 
     domain_size: int
     subset_size: int
@@ -51,7 +51,7 @@ class SetDistribution:
 
     @property
     def other_chance(self) -> Fraction:
-        """The chance that a set holds one given value that is not the true one.
+        """The probability that a set holds one given value that is not the true one.
 
         Of the sets that hold the true value, a share of (d-1)/(m-1) holds the other one too; of the others, d/(m-1).
         """
@@ -60,14 +60,14 @@ class SetDistribution:
 
     @property
     def amplification(self) -> Fraction:
-        """How much likelier one set is from a value it holds than from one it does not."""
+        """The likelihood of a set given a value it holds, divided by that given a value it does not hold."""
         inside = self.hold_chance / math.comb(self.domain_size - 1, self.subset_size - 1)
         outside = (1 - self.hold_chance) / math.comb(self.domain_size - 1, self.subset_size)
         return max(inside / outside, outside / inside)
 
 
 def read_distribution(design: JsonView) -> SetDistribution:
-    """The law of a release that shows sets, from the rationals of its manifest."""
+    """The distribution of a release of sets, from the rationals of its manifest."""
     distribution = SetDistribution(
         len(design["domain"]), int(design["subset_size"]), parse_exact(design["hold_probability"])
     )
@@ -76,12 +76,12 @@ def read_distribution(design: JsonView) -> SetDistribution:
         or not 0 < distribution.hold_chance < 1
         or distribution.hold_chance <= distribution.other_chance
     ):
-        raise ReleaseFormatError("the design is no law of probability that protects anything.")
+        raise ReleaseFormatError("the design is not a probability distribution that protects values.")
     return distribution
 
 
 def make_encoding(design: JsonView) -> SetEncoding:
-    """A set for each record."""
+    """Each record publishes a set."""
     size, form = len(design["domain"]), design["form"]
     return (
         MemberColumnEncoding(size, False, int(design["subset_size"]))
@@ -91,7 +91,7 @@ def make_encoding(design: JsonView) -> SetEncoding:
 
 
 def check_domain(folder: Path, view: ManifestView) -> Check:
-    """Every set has the size of the design, and holds nothing but values of the domain."""
+    """Checks that every set has the size of the design, and only values of the domain."""
     distribution, sets, domain = (
         read_distribution(view.design),
         make_encoding(view.design),
@@ -111,12 +111,12 @@ def check_domain(folder: Path, view: ManifestView) -> Check:
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """Odds rise by the amplification of a set at most."""
+    """Checks that odds rise at most by the amplification of a set."""
     return check_any_prior(view.design, read_distribution(view.design).amplification)
 
 
 def are_weights(view: ManifestView, table: WeightTable) -> bool:
-    """A record whose set holds a value, and one whose set does not."""
+    """Checks the contribution of a record whose set holds a value, and of one whose set does not."""
     distribution = read_distribution(view.design)
     expected = [
         (place, *compute_expected_weights(distribution.hold_chance, distribution.other_chance))
@@ -132,7 +132,7 @@ def are_weights(view: ManifestView, table: WeightTable) -> bool:
 
 
 def check_draws(connection: Connection, view: ManifestView) -> Check:
-    """The members of the sets must be distributed as the design says, in the whole table and by each public column."""
+    """Checks that members of the sets are distributed as designed, in the whole table and by each public column."""
     distribution, worst, column = (
         read_distribution(view.design),
         0.0,
@@ -165,10 +165,10 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
 def match_sets(
     connection: Connection, view: ManifestView, sets: SetEncoding, column: str
 ) -> Iterator[tuple[Places, Codes]]:
-    """The records that are alone with their public columns: the places of their true values, and what they hold.
+    """The unique records: the indices of their true values, and their published sets.
 
-    Each set holds its record's value by a coin of its own; counts alone would not tell whether the coins were thrown
-    where values are equally frequent. `column` is SQL of what a record of the release shows.
+    Each set holds its record's value by an independent draw. Counts alone would not show whether there was such a draw
+    if values are equally frequent. `column` is SQL for the published value of a record.
     """
     register_domain(connection, view)
     public = view.quoted_public_names
@@ -189,7 +189,7 @@ def match_sets(
 def count_published_members(
     connection: Connection, view: ManifestView, group: str, sets: SetEncoding, column: str
 ) -> dict[object, Floats]:
-    """For each value of a grouping, how many records of the release hold each of what sets may hold."""
+    """For each value of a grouping, the number of records of the release whose set holds each member."""
     keys = [row[0] for row in connection.execute(f"SELECT DISTINCT {group} FROM release ORDER BY 1").fetchall()]
     numbered = f"SELECT DENSE_RANK() OVER (ORDER BY {group}) - 1, {column} FROM release"
     reader = connection.sql(numbered).to_arrow_reader(BATCH_ROWS)
@@ -198,7 +198,7 @@ def count_published_members(
 
 
 def compute_set_posteriors(counts: Sequence[int], distribution: SetDistribution) -> list[Fraction]:
-    """For each value, its largest posterior for whoever knows the counts: beside it stand the rarest others."""
+    """For each value, the largest posterior of an attacker with the counts: beside the rarest other values."""
     total, factor = sum(counts), distribution.amplification
     rarest = sorted(counts)[: distribution.subset_size]
     posteriors = []
@@ -210,7 +210,7 @@ def compute_set_posteriors(counts: Sequence[int], distribution: SetDistribution)
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Beside a value stand the rarest others: no value within the prior comes to be believed beyond the bound."""
+    """Checks that no value within the prior is believed beyond the bound, with the rarest others in its set."""
     distribution = read_distribution(view.design)
     return check_bounded_posteriors(connection, view, lambda counts: compute_set_posteriors(counts, distribution))
 

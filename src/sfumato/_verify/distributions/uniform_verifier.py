@@ -1,4 +1,4 @@
-"""The law of uniform perturbation: one coin for all values, and one cell."""
+"""The verifier of uniform perturbation: one retention for all values, and one sub-table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import JsonView
-from sfumato._verify.distributions import value_distribution
+from sfumato._verify.check_results import Check
+from sfumato._verify.distributions import single_value_checks as value_distribution
 from sfumato._verify.distributions.any_prior_guarantee import check_any_prior, check_bounded_posteriors
 from sfumato._verify.distributions.reference_distribution import (
     ReferenceDistribution,
@@ -23,32 +24,31 @@ from sfumato._verify.distributions.sub_table_distribution import (
 )
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
-from sfumato._verify.verification import Check
 
 
 def read_distribution(design: JsonView) -> SubTableDistribution:
-    """The one cell, from the rationals of the manifest."""
+    """The single sub-table, from the rationals of the manifest."""
     size = len(design["domain"])
     return SubTableDistribution.of(range(size), [read_retention(design)] * size)
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """Odds rise by what one value is likelier to stay than to come from another."""
+    """Checks that odds rise at most by the ratio of keeping a value to drawing it from another."""
     return check_any_prior(view.design, read_distribution(view.design).compute_rise(0))
 
 
 def are_weights(view: ManifestView, table: WeightTable) -> bool:
-    """One cell."""
+    """Checks the weights of the single sub-table."""
     return value_distribution.are_weights(view, table, [read_distribution(view.design)])
 
 
 def check_draws(connection: Connection, view: ManifestView) -> Check:
-    """Values by their coins."""
+    """Checks the published values with the retention."""
     return value_distribution.check_draws(connection, view, [read_distribution(view.design)])
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """By Bayes' rule with the counts of the original."""
+    """Checks the posteriors by Bayes' rule with the counts of the original."""
     return check_bounded_posteriors(connection, view, partial(_compute_posteriors, read_distribution(view.design)))
 
 
@@ -57,7 +57,7 @@ def _compute_posteriors(distribution: SubTableDistribution, counts: Sequence[int
 
 
 def list_value_retentions(explanation: JsonView, design: JsonView, counts: Sequence[int]) -> list[list[ValueRetention]]:
-    """The cells with their counts, as a plan tells them to its holder."""
+    """The sub-tables with their counts, from a plan's explanation."""
     return [
         [
             ValueRetention(value, count, parse_exact(cell["retention"]))

@@ -1,4 +1,4 @@
-"""Whether the lines of the weights are what they should be, and about the values they should be about."""
+"""Checks that the lines of the weights have the expected numbers, for the expected values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def are_close(weight_rows: Iterable[tuple[float, ...]], expected: Sequence[tuple
 
 
 def are_values(view: ManifestView, table: WeightTable, expected: Mapping[str, Iterable[int]]) -> bool:
-    """Whether the columns of values hold those of the expected places; a compound has a column for each part."""
+    """Whether the columns of values have the values at the expected indices; a compound has a column for each part."""
     for name, places in expected.items():
         values = [split_value(view.domain[place]) for place in places]
         for number, part in enumerate(view.sensitive_names):

@@ -28,12 +28,11 @@ from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment,
 from sfumato.mechanisms._bucketization.buckets.record_assignment import DealingMethod
 from sfumato.mechanisms._bucketization.buckets.size_methods import Choice
 
-# Anatomy: buckets of at least so many records, each with a value of its own.
+# Anatomy: buckets of at least this many records, each with a value of its own.
 #
-# The records stand in a row, value after value, and are dealt round and round to |T| div l buckets. A value with no
-# more records than there are buckets meets each bucket at most once, and the buckets end up with l records, or with one
-# more where a record was left over. Setting and dealing are those of the other methods, with the cap "one of each
-# value".
+# The records stand in a row, value after value, and are dealt in turn to |T| div l buckets. A value with at most as
+# many records as there are buckets meets each bucket at most once. The buckets end up with l records, or with one more
+# where a record was left over. Setting and dealing are those of the other methods, with the cap "one of each value".
 #
 # Source: Xiao and Tao 2006, section 4; the residues go where their value is missing because of the row, without a
 # search.
@@ -41,7 +40,7 @@ from sfumato.mechanisms._bucketization.buckets.size_methods import Choice
 
 
 def build_anatomy_buckets(counts: Sequence[int], diversity: int) -> tuple[Problem, Assignment]:
-    """Buckets of `diversity` records, or one more, with all values different."""
+    """Makes buckets of `diversity` records, or one more, with all values different."""
     total = sum(counts)
     buckets = total // diversity
     for place, count in enumerate(counts):
@@ -61,21 +60,21 @@ NAME = "anatomy"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How records are dealt."""
+    """The option for dealing the records."""
 
     dealing: DealingMethod = DealingMethod.MIXED
-    """Only reproductions set another one."""
+    """Only reproductions set another method."""
 
 
 def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, /) -> Plan:
-    """Deal the records into as many buckets as the diversity allows."""
+    """Deals the records into as many buckets as the diversity allows."""
     largest_count = max(histogram.counts)
     if largest_count * spec.ell > histogram.total:
         value = histogram.values[histogram.counts.index(largest_count)]
         sentence = (
-            f"holds {Fraction(largest_count, histogram.total)} of the records, so buckets can have at most "
-            f"{histogram.total // largest_count} different values each; ask for a diversity of at most that, or merge "
-            "the value with a similar one."
+            f"has a share of {Fraction(largest_count, histogram.total)} of the records, so buckets can have at most "
+            f"{histogram.total // largest_count} different values each. Choose at most this diversity, or merge the "
+            "value with a similar one."
         )
         raise InfeasibleError(f"one value {sentence}", sentence_with_values=f"{display(value)!r} {sentence}")
     problem, assignment = build_anatomy_buckets(histogram.counts, spec.ell)

@@ -1,4 +1,4 @@
-"""Decoys: every record publishes a value drawn from a group of records with different values. Groups are withheld.
+"""Decoys: every record publishes a value drawn from a group of records with different values. Groups are secret.
 
 Claim: whoever knows the shares of the values, and nothing else of a person, believes the published value to be the
 person's own with at most 1/group_size. Other knowledge is not covered: a published value multiplies the odds of that
@@ -71,19 +71,19 @@ from sfumato.mechanisms.mechanism import EstimationRules, Mechanism
 
 NAME = "decoys"
 
-MOST_COMBINATIONS = 1 << 18  # of the values of several columns: every answer goes through all of them
+MOST_COMBINATIONS = 1 << 18  # of the values of several columns: the time of every answer grows with it
 
 NEAR_LIMIT = Fraction(4, 5)
-"""A value whose share is above this part of the largest possible one can hardly be counted under a condition."""
+"""A value whose share is above this fraction of the largest possible one can hardly be counted under a condition."""
 
 ERROR, RISK = Fraction(1, 10), Fraction(1, 20)
-"""A count of all records with a value is called accurate if it is off by less than ERROR but for a chance of RISK."""
+"""A count of all records with a value is accurate if its error is below ERROR, with a chance of at least 1 - RISK."""
 
-SMALL_ERROR, SMALL_COUNT = Fraction(3, 10), 10  # how unreliable small counts are is said for these
+SMALL_ERROR, SMALL_COUNT = Fraction(3, 10), 10  # the counts for which plans show how unreliable small counts are
 
 
 def choose_estimator(design: Design, /) -> str:
-    """Of many values that are mixed no more need be known than the group size; few do not meet as evenly."""
+    """Chooses the estimator: many mixed values need only the group size, few values do not meet as evenly."""
     return "fitted" if design.creation is GroupCreation.MIXED and max(design.sizes) > FEW_VALUES else "inverse"
 
 
@@ -98,7 +98,7 @@ class GroupedColumn:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Groups for each sensitive column, made independently of each other."""
+    """The groups of each sensitive column, made independently."""
 
     histogram: Histogram
     group_size: int
@@ -108,13 +108,13 @@ class Plan:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each column has."""
+        """The number of values of each column."""
         return tuple(len(column.values) for column in self.columns)
 
 
 @dataclass(frozen=True)
 class Design:
-    """What the analyst needs to count: the domain of each column, and how its groups were made."""
+    """The published numbers: the domain of each column, and the method that made its groups."""
 
     domains: tuple[tuple[Value, ...], ...]
     group_size: int
@@ -122,16 +122,16 @@ class Design:
 
     @cached_property
     def domain(self) -> tuple[Value, ...]:
-        """The values of the one column, or all combinations of those of several."""
+        """The values of a single column, or all combinations of those of several."""
         return self.domains[0] if len(self.domains) == 1 else tuple(itertools.product(*self.domains))  # type: ignore[arg-type]
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each column has."""
+        """The number of values of each column."""
         return tuple(len(domain) for domain in self.domains)
 
     def to_json(self) -> Json:
-        """Write the design down."""
+        """Writes the design as JSON."""
         domain_lists = [values_to_json(domain) for domain in self.domains]
         return {
             **({"domain": domain_lists[0]} if len(domain_lists) == 1 else {"domains": domain_lists}),
@@ -144,7 +144,7 @@ class Design:
 
 
 def plan(histogram: Histogram, spec: DecoyGroups, options: Options, draws: Draws, /) -> Plan:
-    """Make the groups of each column, if no value is too frequent for them."""
+    """Makes the groups of each column; refuses a value that is too frequent for them."""
     sizes = histogram.axes or (histogram.domain_size,)
     if math.prod(sizes) != histogram.domain_size:
         raise InternalError("the columns do not have the combinations of the domain.")
@@ -159,7 +159,7 @@ def plan(histogram: Histogram, spec: DecoyGroups, options: Options, draws: Draws
 
 
 def _list_column_values(domain: Sequence[Value], sizes: Sequence[int], number: int) -> tuple[Value, ...]:
-    """The values of one column, from all combinations in the order of the domain."""
+    """Lists the values of one column, from all combinations in the order of the domain."""
     if len(sizes) == 1:
         return tuple(domain)
     step = math.prod(sizes[number + 1 :])
@@ -167,7 +167,7 @@ def _list_column_values(domain: Sequence[Value], sizes: Sequence[int], number: i
 
 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
-    """Draw a value of each record's group, uniformly and independently; column by column if there are several."""
+    """Draws a value of each record's group, uniformly and independently, for each column."""
     if slots is None:
         raise InternalError("decoys need slots.")
     published = np.zeros(1, dtype=np.int64)
@@ -183,7 +183,7 @@ def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_r
 
 
 def split_codes(codes: Codes, sizes: Sequence[int]) -> list[Codes]:
-    """The codes of each column, from the places of combinations."""
+    """The codes of each column, from the indices of combinations."""
     if len(sizes) == 1:
         return [codes]
     steps = [math.prod(sizes[number + 1 :]) for number in range(len(sizes))]
@@ -191,12 +191,12 @@ def split_codes(codes: Codes, sizes: Sequence[int]) -> list[Codes]:
 
 
 def make_design(plan: Plan, /) -> Design:
-    """What is published of the plan: no count is."""
+    """The published part of the plan, without any count."""
     return Design(tuple(column.values for column in plan.columns), plan.group_size, plan.creation)
 
 
 def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
-    """Read a design back, given the Data Package types of its columns."""
+    """Reads a design back, given the Data Package types of its columns."""
     if "domains" in design_json:
         pairs = zip(design_json["domains"], types, strict=True)
         domains = tuple(values_from_json(domain, [kind]) for domain, kind in pairs)
@@ -214,17 +214,17 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
 
 
 def make_encoding(design: Design, /) -> ValueEncoding:
-    """Each record shows a value, or one of each column."""
+    """Each record publishes a value, or one of each column."""
     return ValueEncoding(np.arange(math.prod(design.sizes)))
 
 
 def write_manual_sql(design: Design, naming: Naming, /) -> str:
-    """The closed form for the first sensitive column."""
+    """Writes the closed form for the first sensitive column."""
     return format_closed_form(naming, design.domains[0], design.group_size, make_encoding(design).FILES[0])
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The variance of the closed form: contrast noise without what all records share, and the noise of the whole."""
+    """The variance of the closed form: contrast noise without what all records share, and noise of the total."""
     if len(plan.columns) > 1:
         return np.full(plan.histogram.domain_size, np.nan)
     value_counts = np.array(plan.histogram.counts, dtype=np.float64)
@@ -232,7 +232,7 @@ def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
 
 
 def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
-    """What the default count says of its error where records show each value as often as they hold it."""
+    """The error of the default count if records publish each value as often as they truly have it."""
     if len(plan.columns) > 1:
         return np.full(len(sets), np.nan)
     published_design, value_counts = make_design(plan), np.array(plan.histogram.counts, dtype=np.float64)
@@ -251,7 +251,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The groups, and for each value how much its being published tells and how much its counts are blurred."""
+    """The groups, and for each value its likelihood ratio and the amplification of noise in its counts."""
     columns = [_describe_column(column, plan.group_size) for column in plan.columns]
     return {
         "group_size": plan.group_size,
@@ -272,13 +272,13 @@ def _describe_column(column: GroupedColumn, group_size: int) -> Json:
         "likelihood_ratio": {
             name: float(likelihood_ratios.compute_likelihood_ratio(count, total, group_size)) for name, count in present
         },
-        # JSON has no infinity: a value in every group has no amplification that could be given.
+        # JSON has no infinity: a value in every group has no finite amplification.
         "amplification": {value: factor if math.isfinite(factor) else None for value, factor in noise.items()},
     }
 
 
 def _compute_products(plan: Plan) -> Json:
-    """The worst over all combinations of the columns' values: ratios multiply where columns are correlated."""
+    """The worst case over all combinations of the columns' values: ratios multiply if columns are correlated."""
     ratios, noises = [], []
     for column in plan.columns:
         total = sum(column.counts)
@@ -293,14 +293,14 @@ def _compute_products(plan: Plan) -> Json:
 
 
 def summarize(plan: Plan, /) -> str:
-    """The groups and what they are good for, in one line."""
+    """The groups and the accuracy of their counts, in one line."""
     accurate = find_accurate_count(plan.group_size, ERROR, RISK)
     groups = f"{plan.columns[0].groups.group_count:,} groups of {plan.group_size} records or one more"
-    return f"{groups}; the number of people with a value is within 10% where at least {accurate:,} have it"
+    return f"{groups}; the number of people with a value is accurate within 10% from {accurate:,} people on"
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:
-    """Which values are too frequent to be counted under a condition, and which too rare to be hidden."""
+    """Notes values too frequent to be counted under a condition, and values too rare to be protected."""
     notices = [
         notices
         for column in plan.columns
@@ -308,20 +308,20 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
     ]
     if plan.creation is GroupCreation.ANATOMY:
         sentence = (
-            "groups of the kind 'anatomy' always bring the same values together, which anybody can recompute, and "
-            "counts under a condition have no interval; they are there to compare with, not for publishing."
+            "groups of the kind 'anatomy' always bring the same values together, which anyone can recompute, and "
+            "counts under a condition have no interval. Use them for comparisons, not for a publication."
         )
         notices.append(Notice("groups-recomputable", sentence))
     if len(plan.columns) > 1:
         products = _compute_products(plan)
         product_sentence = (
-            "each sensitive column is protected for itself. Where they are related, what they tell multiplies: the "
-            f"odds of a combination by up to {products['largest_joint_likelihood_ratio']:,.0f}; and noise is "
-            f"amplified at least {products['least_joint_amplification']:.3g} times in counts of combinations."
+            "each sensitive column is protected on its own. If columns are related, their disclosures multiply: the "
+            f"odds of a combination may rise by up to {products['largest_joint_likelihood_ratio']:,.0f}. Noise in "
+            f"counts of combinations is amplified at least {products['least_joint_amplification']:.3g} times."
         )
         notices.append(Notice("columns-multiply", product_sentence, numbers=products))
     counts = SELECTED_SHARE * np.array(plan.histogram.counts, dtype=np.float64)
-    with np.errstate(invalid="ignore"):  # of several columns nothing is predicted
+    with np.errstate(invalid="ignore"):  # there is no prediction for several columns
         errors = np.sqrt(predict_variances(plan, np.full(len(counts), counts.sum()), counts))
     return [*notices, *describe_shrunk_gain(counts, errors)]
 
@@ -336,8 +336,8 @@ def _warn_frequent_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
     if not frequent_values:
         return []
     sentence = (
-        f"in more than {float(NEAR_LIMIT):.0%} of the groups, and so hardly to be counted under a condition: "
-        f"{format_values(frequent_values)}; ask for smaller groups if that matters."
+        f"these values are in more than {float(NEAR_LIMIT):.0%} of the groups, so they can hardly be counted under a "
+        f"condition: {format_values(frequent_values)}. Use smaller groups if you need such counts."
     )
     return [Notice("hardly-countable", sentence, numbers={"values": len(frequent_values)})]
 
@@ -351,8 +351,8 @@ def _warn_rare_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
     }
     worst = max(ratios, key=lambda value: ratios[value])
     sentence = (
-        f"whoever sees {display(worst)!r} published finds it {float(ratios[worst]):,.1f} times likelier than before, "
-        "by its odds: the rarer a value, the more its being published tells."
+        f"if {display(worst)!r} is published for a person, the odds that the person has it rise "
+        f"{float(ratios[worst]):,.1f} times. The rarer a value, the more its publication discloses."
     )
     notices = [Notice("rare-values-tell", sentence, numbers={"largest_likelihood_ratio": float(ratios[worst])})]
     if plan.ratio_limit is None:
@@ -361,15 +361,15 @@ def _warn_rare_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
     if not rare_values:
         return []
     sentence = (
-        f"above the likelihood ratio of {plan.ratio_limit}: {format_values(rare_values)}; merge rare values "
-        "(`rare='merge'`) or leave them blank (`rare='suppress'`)."
+        f"these values are above the likelihood ratio of {plan.ratio_limit}: {format_values(rare_values)}. Merge rare "
+        "values (`rare='merge'`) or leave them blank (`rare='suppress'`)."
     )
     numbers: dict[str, NoticeNumber] = {"values": len(rare_values), "ratio_limit": str(plan.ratio_limit)}
     return [*notices, Notice("above-ratio-limit", sentence, numbers=numbers)]
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> list[Floats]:
-    """A record shows its own value with one over the group size, and others as they leak."""
+    """The likelihood of each record: one over the group size for the published value, and the leaks of the others."""
     pairs = zip(plan.columns, split_codes(np.asarray(records.values), plan.sizes), strict=True)
     published_design = make_design(plan)
     return [
@@ -380,7 +380,7 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> list[Floats
 def compute_published_likelihoods(
     design: Design, release_codes: Codes, true_codes: Codes, rows: Indices, /
 ) -> list[Floats]:
-    """The same from the design, and how frequent the values are."""
+    """The same from the design and the frequencies of the values."""
     pairs = zip(
         split_codes(release_codes[rows], design.sizes), split_codes(true_codes, design.sizes), design.sizes, strict=True
     )
@@ -391,7 +391,7 @@ def compute_published_likelihoods(
 
 
 def _compute_leaks(design: Design, value_counts: Counts, published_codes: Codes) -> Floats:
-    """Mixed groups leak on average; others are made again by whoever knows the frequencies, and tell more."""
+    """The leaks: their average for mixed groups; an attacker who knows the frequencies recomputes other kinds."""
     if design.creation is not GroupCreation.MIXED:
         return recompute_distribution(value_counts, design.group_size, design.creation).average(
             np.eye(len(value_counts))
@@ -406,7 +406,7 @@ def _compute_leaks(design: Design, value_counts: Counts, published_codes: Codes)
 
 
 def state_guarantee(design: Design, /) -> str:
-    """The guarantee in plain words, with the numbers of this design."""
+    """States the guarantee in plain words, with the numbers of this design."""
     size = design.group_size
     several = (
         " This holds for each sensitive column alone; what several of them tell together multiplies."

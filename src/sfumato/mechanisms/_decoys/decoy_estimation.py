@@ -1,9 +1,9 @@
-"""From decoys back to counts: what the records that a condition selects hold, by what they show.
+"""Estimates counts from decoys: the true values of the records that a condition selects, from their published ones.
 
-The published histogram does two things: it says how values leak into each other, and its own noise is known to cancel.
-With R selected of N records, rho = R / N and w the numbers that undo the decoys, the estimate deviates by what selected
-records add beyond (1 - rho) w + rho theta, and the others beyond rho (theta - w): conditions on public columns select
-little of the noise that all records have in common.
+The published histogram has two uses: it determines how values leak into each other, and its own noise cancels. With R
+selected of N records, rho = R / N and w the numbers that reverse the decoys, the estimate has two errors. Selected
+records contribute the noise beyond (1 - rho) w + rho theta, and the others that beyond rho (theta - w). So conditions
+on public columns have little of the noise that all records share.
 
 Notation: theta = what a record of each value counts, z = what a record counts by its public columns.
 """
@@ -39,43 +39,43 @@ from sfumato.mechanisms.estimator import BrowserEstimator, Moments, SumPiece
 
 MOST_PAIRS = 1 << 22
 FAR_AMPLIFIED = 3
-"""So many times the group size, noise is amplified because a value is in most groups."""
+"""Noise is amplified because a value is in most groups if the amplification exceeds this many group sizes."""
 UNRELIABLE = 0.3
-"""A standard error above this part of the estimate makes a number one to leave alone."""
+"""An estimate is unreliable if its standard error is above this share of it."""
 
 
 class DecoyDesign(Protocol):
-    """What the estimators need to know of a design."""
+    """The part of a design that the estimators need."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each sensitive column has; together they make the domain, the last one fastest."""
+        """The number of values of each sensitive column; together they make the domain, the last one fastest."""
         ...
 
     @property
     def group_size(self) -> int:
-        """How many records share a decoy group."""
+        """The number of records that share a decoy group."""
         ...
 
     @property
     def creation(self) -> GroupCreation:
-        """How the groups were made."""
+        """The method that made the groups."""
         ...
 
 
 def _require_whole(tally: Tally) -> Tally:
     if tally.release_tally is None:
-        raise InternalError("decoys cannot be counted without the counts of the whole release.")
+        raise InternalError("counts from decoys need the counts of the whole release.")
     return tally.release_tally
 
 
 def count_published_values(tally: Tally) -> Counts:
-    """What all records show."""
+    """The published counts of all records."""
     return np.asarray(_require_whole(tally).counts[0].astype(np.int64))
 
 
 def count_all_records(tally: Tally) -> int:
-    """How many records there are."""
+    """The number of records."""
     return int(_require_whole(tally).rows[0])
 
 
@@ -83,23 +83,23 @@ DistributionMaker = Callable[[DecoyDesign, Floats], DecoyDistribution]
 
 
 def make_even_distribution(design: DecoyDesign, counts: Floats) -> DecoyDistribution:
-    """Take all other values to leak alike."""
+    """Assumes that all other values leak alike."""
     return EvenDistribution(counts / max(float(counts.sum()), 1.0), design.group_size)
 
 
 def make_fitted_distribution(design: DecoyDesign, counts: Floats) -> DecoyDistribution:
-    """Take values to meet as often as their frequencies allow."""
+    """Assumes that values meet as often as their frequencies allow."""
     return FittedDistribution(counts / max(float(counts.sum()), 1.0), design.group_size)
 
 
 def make_group_distribution(design: DecoyDesign, counts: Floats) -> DecoyDistribution:
-    """Make the groups again from the published histogram."""
+    """Makes the groups again from the published histogram."""
     return recompute_distribution(counts.astype(np.int64), design.group_size, design.creation)
 
 
 @dataclass(frozen=True, eq=False)
 class _Reading:
-    """A release as an estimator reads it: what all records show, and by which law that came about."""
+    """A release as an estimator reads it: the published counts, and the distribution that they come from."""
 
     design: DecoyDesign
     whole: Counts
@@ -108,16 +108,16 @@ class _Reading:
 
     @cached_property
     def total(self) -> float:
-        """How many records there are."""
+        """The number of records."""
         return float(self.whole.sum())
 
     @cached_property
     def margins(self) -> list[Floats]:
-        """The published counts of each column alone."""
+        """The published counts of each single column."""
         return compute_margins(self.whole.astype(np.float64), self.design.sizes)
 
     def get_joint(self, axes: tuple[int, ...]) -> JointDistribution:
-        """The law of some columns."""
+        """The joint distribution of some columns."""
         if axes not in self.joints:
             self.joints[axes] = JointDistribution(
                 tuple(self.make_distribution(self.design, self.margins[axis]) for axis in axes)
@@ -125,7 +125,7 @@ class _Reading:
         return self.joints[axes]
 
     def make_floored_joint(self, axes: tuple[int, ...]) -> JointDistribution | None:
-        """The law if every value that nobody shows were shown once; None where there is no such value."""
+        """The distribution if every unpublished value were published once; None if there is no such value."""
         margins = [self.margins[axis] for axis in axes]
         if all((margin > 0).all() for margin in margins):
             return None
@@ -135,7 +135,7 @@ class _Reading:
 
 
 def _make_reading(design: DecoyDesign, tally: Tally, make_distribution: DistributionMaker) -> _Reading:
-    """How a release is read; the same for all questions to it."""
+    """Reads a release; the result is the same for all queries."""
     readings = _require_whole(tally).derive(_make_reading_cache)
     key = (id(design), make_distribution)
     if key not in readings:
@@ -152,7 +152,7 @@ def _make_reading_cache(whole: Tally) -> dict[tuple[int, DistributionMaker], _Re
 
 @dataclass(frozen=True, eq=False)
 class _SelectedRecords:
-    """Selected records by what they show, in the columns that the question is about; and what each value counts."""
+    """The published counts of selected records, in the columns of the query, and the amount of each value."""
 
     theta: Floats
     first: Floats
@@ -160,7 +160,7 @@ class _SelectedRecords:
 
 
 def _estimate_parts(reading: _Reading, parts: Sequence[_SelectedRecords]) -> Moments:
-    """Estimate the sum of z theta over all parts, each with a theta over the whole domain."""
+    """Estimates the sum of z theta over all parts, each with a theta over the whole domain."""
     sizes = reading.design.sizes
     axes = find_axes(sizes, [part.theta for part in parts])
     if not axes or not any(part.second.any() for part in parts):
@@ -169,7 +169,7 @@ def _estimate_parts(reading: _Reading, parts: Sequence[_SelectedRecords]) -> Mom
     joint, reduced = reading.get_joint(axes), [_reduce_part(part, sizes, axes) for part in parts]
     estimate = _compute_estimate(reading, joint, reduced)
     if (floored_joint := reading.make_floored_joint(axes)) is not None:
-        # A value that nobody shows may still be there: its variance is that of a value shown once.
+        # An unpublished value may still occur: its variance is that of a value published once.
         floored_estimate = _compute_estimate(reading, floored_joint, reduced)
         estimate = replace(
             estimate, base=max(estimate.base, floored_estimate.base), slope=max(estimate.slope, floored_estimate.slope)
@@ -191,19 +191,19 @@ def _estimate_parts(reading: _Reading, parts: Sequence[_SelectedRecords]) -> Mom
 
 
 def _compute_bounds(parts: Sequence[_SelectedRecords]) -> tuple[float, float]:
-    """Between what the total lies, whoever holds what, if no z is negative."""
+    """The certain bounds of the total, whatever the true values are, if no z is negative."""
     ends = [sorted(float(end * part.first.sum()) for end in (part.theta.min(), part.theta.max())) for part in parts]
     return sum(least for least, _ in ends), sum(most for _, most in ends)
 
 
 def find_axes(sizes: tuple[int, ...], thetas: Sequence[Floats]) -> tuple[int, ...]:
-    """The columns that some theta depends on."""
+    """The columns on which some theta depends."""
     tables = [theta.reshape(sizes) for theta in thetas]
     return tuple(axis for axis in range(len(sizes)) if any((np.diff(table, axis=axis) != 0).any() for table in tables))
 
 
 def _reduce_part(part: _SelectedRecords, sizes: tuple[int, ...], axes: tuple[int, ...]) -> _SelectedRecords:
-    """The same part in the columns that matter: the others are added up."""
+    """The same part in the columns of the query; sums over the others."""
     rest = tuple(axis for axis in range(len(sizes)) if axis not in axes)
     theta = part.theta.reshape(sizes)[tuple(slice(None) if axis in axes else 0 for axis in range(len(sizes)))]
     first = part.first.reshape(sizes).sum(axis=rest)
@@ -213,8 +213,8 @@ def _reduce_part(part: _SelectedRecords, sizes: tuple[int, ...], axes: tuple[int
 
 
 def _find_weighted_median(theta: Floats, shares: Floats) -> float:
-    """The weighted median of theta: what most records count, and so what is best counted exactly."""
-    if float(shares[theta == 0].sum()) > float(shares.sum()) / 2:  # nearly always, and so much quicker to see
+    """The weighted median of theta, which most records have; counting it exactly gives the smallest error."""
+    if float(shares[theta == 0].sum()) > float(shares.sum()) / 2:  # nearly always so, and much faster to test
         return 0.0
     order = np.argsort(theta, axis=None)
     cumulated_shares = np.cumsum(shares.ravel()[order])
@@ -233,18 +233,18 @@ class _Estimate:
 def _compute_estimate(reading: _Reading, joint: JointDistribution, parts: Sequence[_SelectedRecords]) -> _Estimate:
     """The estimate, and its variance by the delta method."""
     value, total = 0.0, reading.total
-    common = np.zeros_like(joint.shares)  # what every record of the release adds, through the published histogram
+    common = np.zeros_like(joint.shares)  # added by every record of the release, through the published histogram
     weights_by_part = []
     for part in parts:
         median, rows = _find_weighted_median(part.theta, joint.shares), float(part.first.sum())
         weights = joint.solve(part.theta - median)
         value += median * rows + float((part.first * weights).sum())
         weights_by_part.append(weights)
-        # The noise of combinations has next to nothing in common with that of the columns.
+        # The noise of combinations is almost independent of that of the single columns.
         if len(joint.distributions) == 1:
             common = common + rows / total * (weights - part.theta)
     is_whole = len(parts) == 1 and parts[0].first is parts[0].second and float(parts[0].first.sum()) == total
-    # Then the estimate is the published count; of several columns it is not.
+    # Then the estimate is the published count; for several columns it is not.
     if is_whole and len(joint.distributions) == 1:
         return _Estimate(value, _compute_whole_variance(joint, parts[0].theta, total), 0.0)
     base, slope = total * float((joint.shares * joint.compute_covariance(common, common)).sum()), 0.0
@@ -255,7 +255,7 @@ def _compute_estimate(reading: _Reading, joint: JointDistribution, parts: Sequen
 
 
 def _compute_whole_variance(joint: JointDistribution, theta: Floats, total: float) -> float:
-    """The variance of a published count of all records: f less how often values meet, which is exact."""
+    """The variance of a published count of all records: f less the meetings of its values, which is exact."""
     return max(total * float((joint.shares * theta * (theta - joint.average(theta))).sum()), 0.0)
 
 
@@ -264,8 +264,7 @@ def _compute_added_variance(
 ) -> tuple[float, float]:
     """The variance that the selected records add, as base + slope * count.
 
-    It depends on what they hold; for a plain count what matters most is how many of them hold what is wanted, and that
-    is left open.
+    It depends on their true values. For a plain count, the number of wanted ones matters most, and stays unknown here.
     """
     composition = joint.estimate_composition(part.second)
     squared, crossed = joint.compute_covariance(weights, weights), joint.compute_covariance(weights, common)
@@ -286,11 +285,10 @@ def _compute_weighted_mean(numbers: Floats, weights: Floats) -> float:
 def _compute_unevenness(
     design: DecoyDesign, joint: JointDistribution, part: _SelectedRecords, weights: Floats, total: float
 ) -> float:
-    """What it adds that values do not meet exactly as often as their shares say.
+    """The added variance because values do not meet exactly in proportion to their shares.
 
-    In a tranche of mixed groups a value fills an arc of the circle of groups, and how far two arcs of lengths a <= b
-    overlap has the variance a²(b - a/3) - a²b². It matters as far as the condition selects a value's records more often
-    than others.
+    In a tranche of mixed groups a value fills an arc of the circle of groups. The overlap of two arcs of lengths a <= b
+    has the variance a²(b - a/3) - a²b². It matters if the condition selects a value's records more often than others.
     """
     if len(joint.distributions) > 1:
         return 0.0
@@ -306,7 +304,7 @@ def _compute_unevenness(
     groups = total / size / math.sqrt(count_tranches(round(total), len(shares), size))
     seats = (weights[wanted_places] - weights.mean()) * groups / size
     arcs = np.minimum(shares * size, 1.0)
-    arcs = np.minimum(arcs, 1 - arcs)  # what an arc leaves free overlaps as unevenly as the arc itself
+    arcs = np.minimum(arcs, 1 - arcs)  # the rest beyond an arc overlaps as unevenly as the arc itself
     step = max(1, MOST_PAIRS // len(arcs))
     return sum(
         float(
@@ -319,7 +317,7 @@ def _compute_unevenness(
 
 
 def _compute_overlap_variances(arcs: Floats, wanted_places: Indices) -> Floats:
-    """The variance of how far the arc of each value (row) overlaps those of wanted ones (columns)."""
+    """The variance of the overlap of each value's arc (row) with those of wanted values (columns)."""
     short, long = np.minimum.outer(arcs, arcs[wanted_places]), np.maximum.outer(arcs, arcs[wanted_places])
     variances = np.maximum(short**2 * (long - short / 3) - (short * long) ** 2, 0.0)
     variances[wanted_places, np.arange(len(wanted_places))] = 0.0
@@ -327,7 +325,7 @@ def _compute_overlap_variances(arcs: Floats, wanted_places: Indices) -> Floats:
 
 
 def _make_unknown_estimate(joint: JointDistribution, parts: Sequence[_SelectedRecords]) -> Moments:
-    """Where a value is in every group nothing is known but how often values are there at all."""
+    """The estimate if a value is in every group: only the frequencies in the whole release are known."""
     value = sum(float((part.theta * joint.shares).sum() * part.first.sum()) for part in parts)
     least, most = _compute_bounds(parts)
     note = "no information: a value is in every decoy group, or always beside the same ones; taken as unrelated"
@@ -335,7 +333,7 @@ def _make_unknown_estimate(joint: JointDistribution, parts: Sequence[_SelectedRe
 
 
 def _describe_reliability(joint: JointDistribution, is_wanted: Mask, value: float, error: float, size: int) -> str:
-    """Whether an answer is one to rely on: a small sum is protected by being unreliable."""
+    """Describes whether to rely on an answer: small sums are protected by being unreliable."""
     if error <= UNRELIABLE * value:
         return f"relative error about {error / value if value else 0.0:.1%}"
     amplification = joint.compute_amplification(is_wanted)
@@ -353,11 +351,11 @@ def _describe_reliability(joint: JointDistribution, is_wanted: Mask, value: floa
 def estimate_counts(
     design: DecoyDesign, tally: Tally, value_sets: Sequence[Indices], make_distribution: DistributionMaker
 ) -> list[Moments]:
-    """For each set of wanted places, an estimate under each condition; the release is read once for all."""
+    """For each set of wanted values, an estimate under each condition; reads the release once for all."""
     lines, size = tally.counts.astype(np.float64), math.prod(design.sizes)
     reading = _make_reading(design, tally, make_distribution)
     estimates: list[list[Moments]] = [[] for _ in value_sets]
-    for counts in lines:  # all sets of one condition together: what its records hold is worked out once
+    for counts in lines:  # all sets of one condition together: the composition of its records is computed once
         for number, places in enumerate(value_sets):
             theta = np.zeros(size)
             theta[places] = 1.0
@@ -366,7 +364,7 @@ def estimate_counts(
 
 
 def estimate_total(design: DecoyDesign, pieces: Sequence[SumPiece], make_distribution: DistributionMaker) -> Moments:
-    """One estimate for all pieces together."""
+    """Estimates one sum for all pieces together."""
     parts = []
     for piece in pieces:
         first = np.asarray(piece.tally.counts[0], dtype=np.float64)
@@ -376,7 +374,7 @@ def estimate_total(design: DecoyDesign, pieces: Sequence[SumPiece], make_distrib
         parts.append(_SelectedRecords(piece.theta, first, second))
     moments = _estimate_parts(_make_reading(design, pieces[0].tally, make_distribution), parts)
     if moments.is_own_note:
-        moments = replace(moments, notes=(), is_own_note=False)  # what is said of a count says nothing of a sum
+        moments = replace(moments, notes=(), is_own_note=False)  # the note of a count does not apply to a sum
     if moments.base[0] == 0 or all(piece.has_bounds for piece in pieces):
         return moments
     return replace(moments, least=np.array([-math.inf]), most=np.array([math.inf]))
@@ -385,10 +383,10 @@ def estimate_total(design: DecoyDesign, pieces: Sequence[SumPiece], make_distrib
 def make_twin(
     design: DecoyDesign, whole: Tally, holdings: Holdings | None, make_distribution: DistributionMaker
 ) -> BrowserEstimator:
-    """The laws of one column, as numbers."""
+    """The distribution of one column, as numbers."""
     if len(design.sizes) > 1:
         raise QueryError(
-            "several columns that are protected each for itself cannot be asked in a page; ask with sfumato query."
+            "a page cannot count several columns that are protected each on its own; ask with sfumato query."
         )
     reading = _Reading(design, whole.counts[0].astype(np.int64), make_distribution)
     joints = {"law": reading.get_joint((0,)), "once": reading.make_floored_joint((0,))}
@@ -413,9 +411,9 @@ def make_twin(
 
 
 def estimate_shrunk(design: DecoyDesign, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """Pull the count of each value towards what it would be if it had nothing to do with the condition.
+    """Shrinks the count of each value towards that of a value independent of the condition.
 
-    How far is learnt from all values of the same condition: the further, the less they deviate beyond noise.
+    All values of the same condition determine the amount: the less they deviate beyond noise, the more they are shrunk.
     """
     if len(design.sizes) > 1:
         raise QueryError("the method 'shrunk' is for one sensitive column; use fitted, closed or inverse.")
@@ -428,7 +426,7 @@ def estimate_shrunk(design: DecoyDesign, tally: Tally, value_sets: Sequence[Indi
     values, base, slope = (
         np.array([getattr(single, name) for single in singles]).T for name in ("value", "base", "slope")
     )
-    # What is expected is a part of the published count, and brings that part of its noise into both.
+    # The expected count is a share of the published count, so its noise is in both.
     part = lines.rows[:, np.newaxis] / max(lines.rows[-1], 1)
     noise = np.maximum(base + slope * np.maximum(values, 0.0) - part**2 * base[-1], 0.0)
     expected = lines.rows[:, np.newaxis] * make_distribution(design, whole.astype(np.float64)).shares

@@ -1,4 +1,4 @@
-"""The estimators of decoys: three that differ in how they take values to leak into each other, and two biased ones."""
+"""The estimators of decoys: three with different assumptions about leaks between values, and two biased ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from sfumato.mechanisms._decoys.splu_iteration import estimate_by_paper
 from sfumato.mechanisms._randomized_response.estimators import BIAS_NOTE
 from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments, SumPiece
 
-# How to count decoys with any SQL tool, for the README of a release.
+# SQL that counts decoys in any tool, for the README of a release.
 
 _CLOSED_FORM_SQL = """\
 With any SQL tool, compare how often the value is shown by the selected records with how often it is shown by all. This
@@ -48,7 +48,7 @@ condition on the public columns in place of `true`:
 
 
 def format_closed_form(naming: Naming, values: Sequence[Value], group_size: int, data: str) -> str:
-    """Write the closed form for the first sensitive column: R phi + (y - R phi) / d."""
+    """Writes the closed form for the first sensitive column: R phi + (y - R phi) / d."""
     column, (example, *_) = naming.sensitive[0], split_value(choose_example_value(values))
     count_expression = escape_unprintable(f"COUNT(*) FILTER (WHERE {write_equality(quote_if_needed(column), example)})")
     return _CLOSED_FORM_SQL.format(column=format_as_code(column), shown=count_expression, size=group_size, data=data)
@@ -57,34 +57,34 @@ def format_closed_form(naming: Naming, values: Sequence[Value], group_size: int,
 # ---------------------------------------------------------------------------------------------------------------------
 
 SELECTED_SHARE = 0.1
-"""How many of the people the predicted counts are about."""
+"""The share of people in the predicted counts."""
 RELATIVE_CHANGE = 0.5
-"""By how much more or less often such a part is taken to have a value, relative to everybody."""
+"""The assumed relative change of a value's frequency in such a group of people, compared with everyone."""
 WORTHWHILE_RATIO = 0.9
-"""An error below this part of another one is worth asking for."""
+"""An error below this fraction of another one makes a method worth proposing."""
 
-SHUFFLED_ASSUMPTION = "none beyond how groups are made: records of a value are dealt to groups at random"
+SHUFFLED_ASSUMPTION = "none beyond the way groups are made: records of a value are dealt to groups at random"
 EVEN_ASSUMPTION = (
-    "every other value leaks alike into a value, as in mixed groups; beside values in a third of the groups and more "
-    "the interval is too short"
+    "every other value leaks equally into a value, as in mixed groups; the interval is too short for values that "
+    "share groups with one in a third of the groups or more"
 )
-MEETING_ASSUMPTION = "values meet as often as their frequencies allow, which mixed groups see to"
+MEETING_ASSUMPTION = "values meet as often as their frequencies allow, which mixed groups ensure"
 
 
 def _make_method(
     make_distribution: DistributionMaker, label: str, assumption: str, groups: Sequence[GroupCreation]
 ) -> Method[DecoyDesign]:
-    """Undo the leaks of these laws; with an error where groups are of a kind that they are right for.
+    """Reverses the leaks under this assumption; with an error only for the groups that it fits.
 
-    Of other groups it is known that values meet otherwise than the laws say, which no interval allows for: measured on
-    a million records it held the truth in 72 to 94 of 100, where it said 95.
+    In other groups values meet in other proportions, which no interval allows for. Measured on a million records,
+    intervals of 95% had the true number in 72 to 94 of 100 cases.
     """
 
     def count_values(design: DecoyDesign, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
         estimates = estimate_counts(design, tally, value_sets, make_distribution)
         if design.creation in groups:
             return estimates
-        is_whole = tally.rows == count_all_records(tally)  # which is what the release shows, by whatever law
+        is_whole = tally.rows == count_all_records(tally)  # the published numbers themselves, under any assumption
         return [_drop_interval(moments, is_whole, design, groups) for moments in estimates]
 
     def estimate_sum(design: DecoyDesign, pieces: Sequence[SumPiece]) -> Moments:
@@ -96,8 +96,8 @@ def _make_method(
     def make_page_twin(design: DecoyDesign, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
         if design.creation not in groups:
             raise QueryError(
-                f"{_explain_no_interval(design, groups)}; a page has numbers with an interval only: ask with sfumato "
-                "query."
+                f"{_explain_no_interval(design, groups)}; a page only shows numbers with an interval: ask with "
+                "sfumato query."
             )
         return make_twin(design, whole, holdings, make_distribution)
 
@@ -105,7 +105,7 @@ def _make_method(
 
 
 def _drop_interval(moments: Moments, is_kept: Mask, design: DecoyDesign, groups: Sequence[GroupCreation]) -> Moments:
-    """The same numbers without errors, but for those to be kept, and where a number is certain or could be anything."""
+    """The same numbers without errors, except those to keep, and those that are certain or entirely unknown."""
     is_kept = is_kept | moments.is_certain | (moments.base >= (moments.most - moments.least) ** 2)
     notes = [
         note if keeps_note else _explain_no_interval(design, groups)
@@ -115,11 +115,15 @@ def _drop_interval(moments: Moments, is_kept: Mask, design: DecoyDesign, groups:
 
 
 def _explain_no_interval(design: DecoyDesign, groups: Sequence[GroupCreation]) -> str:
-    """Why there is no interval."""
+    """The reason why there is no interval."""
     if design.creation is GroupCreation.ANATOMY:
-        return "no interval: in groups of the kind 'anatomy' values meet in a way that the release does not tell"
+        return (
+            "no interval: in groups of the kind 'anatomy' values meet in proportions that the release does not "
+            "determine"
+        )
     return (
-        f"no interval: this method is for {' and '.join(groups)} groups, and these are {design.creation}; take inverse"
+        f"no interval: this method is for {' and '.join(groups)} groups, and these are {design.creation}; use the "
+        "method inverse"
     )
 
 
@@ -160,20 +164,20 @@ METHODS: Mapping[str, Method[DecoyDesign]] = MappingProxyType(
 
 
 def propose_estimator(design: DecoyDesign, /) -> str | None:
-    """What to ask with where errors are large."""
+    """Proposes another estimator for large errors."""
     if len(design.sizes) > 1:
         return None
     return (
-        "where an error is large beside its number, the method 'shrunk' comes nearer to the truth on average; it is "
-        "biased towards what counts would be if value and condition were unrelated, and has no interval."
+        "if an error is large compared with its number, the method 'shrunk' is more accurate on average. It is "
+        "biased towards independence of value and condition, and has no interval."
     )
 
 
 def describe_shrunk_gain(counts: Floats, errors: Floats) -> list[Notice]:
-    """For how many values `estimate_shrunk` predicts a smaller error, from true counts and standard errors.
+    """The number of values for which `estimate_shrunk` predicts a smaller error, from true counts and standard errors.
 
-    With the relative error r of a count and the relative change t of the frequency by the condition, a count is pulled
-    by r² / (r² + t²) of its change, and its error becomes r t / sqrt(r² + t²) on average over changes.
+    With the relative error r of a count and the relative change t of the frequency by the condition, a count is shrunk
+    by r² / (r² + t²) of its change. Its error becomes r t / sqrt(r² + t²) on average over changes.
     """
     has_error = (counts > 0) & np.isfinite(errors) & (errors > 0)
     relative = errors[has_error] / counts[has_error]
@@ -185,9 +189,9 @@ def describe_shrunk_gain(counts: Floats, errors: Floats) -> list[Notice]:
     bias = usual**2 / (usual**2 + RELATIVE_CHANGE**2)
     sentence = (
         f"for {int(is_better.sum())} of {len(counts)} values, counted among a tenth of the people, `method='shrunk'` "
-        f"predicts a smaller error than the default: in the middle of them {smaller:,.0%} instead of "
-        f"{usual:,.0%}, if the tenth has values about {RELATIVE_CHANGE:.0%} more or less often than everybody. It is "
-        f"biased: of that difference it leaves out about {bias:.0%}."
+        f"predicts a smaller error than the default: in the median {smaller:,.0%} instead of {usual:,.0%}. This "
+        f"assumes that the values are about {RELATIVE_CHANGE:.0%} more or less frequent in this tenth than among "
+        f"everyone. The method is biased: it leaves out about {bias:.0%} of that difference."
     )
     numbers = {"default": usual, "shrunk": smaller, "values": int(is_better.sum()), "bias": bias}
     return [Notice("shrunk-is-closer", sentence, numbers=numbers)]

@@ -1,4 +1,4 @@
-"""What a holder may decide about decoys: how groups are made, and what becomes of values too rare to be hidden."""
+"""The options for decoys: the method that makes groups, and the treatment of values too rare to be protected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MERGED_LABEL = "(rare)"
 
 
 class RareTreatment(StrEnum):
-    """What is done with values above the ratio limit."""
+    """The treatment of values above the ratio limit."""
 
     KEEP = "keep"
     MERGE = "merge"
@@ -29,10 +29,10 @@ class RareTreatment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How groups are made, from which likelihood ratio on a value is too rare, and what is done with it then."""
+    """The options: the method for groups, the ratio from which a value is rare, and the treatment of rare values."""
 
     groups: GroupCreation = GroupCreation.MIXED
-    """Only reproductions set another one."""
+    """Only reproductions set another method."""
     ratio_limit: Exact | None = option(
         None, "ratio_limit", "Values whose likelihood ratio is above R are rare.", metavar="R"
     )
@@ -40,11 +40,13 @@ class Options:
 
     def __post_init__(self) -> None:
         limit = None if self.ratio_limit is None else parse_exact(self.ratio_limit, "the ratio limit")
-        object.__setattr__(self, "ratio_limit", limit)  # exact, however it was written
+        object.__setattr__(self, "ratio_limit", limit)  # exact, in any notation
         if limit is not None and limit <= 1:
-            raise SpecError(f"the ratio limit is {limit}, and must be above 1: a ratio of 1 says nothing.")
+            raise SpecError(f"the ratio limit is {limit} and must be above 1: a ratio of 1 discloses nothing.")
         if limit is None and self.rare is not RareTreatment.KEEP:
-            raise SpecError("say from which likelihood ratio on a value is rare, such as `ratio_limit=100`.")
+            raise SpecError(
+                "rare values are treated only above a likelihood ratio; give one, such as `ratio_limit=100`."
+            )
 
     @property
     def limit(self) -> Fraction | None:
@@ -53,7 +55,7 @@ class Options:
 
 
 def merge_rare_values(columns: ColumnCounts, spec: DecoyGroups, options: Options, /) -> dict[str, MergedValues]:
-    """For each column the values to merge: those above the ratio limit, and more until together they are not.
+    """For each column the values to merge: those above the ratio limit, and more until the merged value is below it.
 
     A count f has a ratio of at most L if it is at least N / (1 + (gamma - 1) L).
     """
@@ -72,7 +74,7 @@ def merge_rare_values(columns: ColumnCounts, spec: DecoyGroups, options: Options
             rare_places.append(place)
             merged_records += count
         if rare_places:
-            # With those that nobody has: that a value is among the merged must not tell that it occurs.
+            # Values without records are included, because a merged value must not disclose that it occurs.
             rare_places += [place for place, count in enumerate(counts) if not count]
             label = None if options.rare is RareTreatment.SUPPRESS else _make_label(values)
             merged_by_column[name] = MergedValues(frozenset(values[place] for place in rare_places), label)
@@ -80,7 +82,7 @@ def merge_rare_values(columns: ColumnCounts, spec: DecoyGroups, options: Options
 
 
 def _make_label(values: Sequence[Value]) -> str:
-    """A label that no value has."""
+    """Makes a label that no value has."""
     label = MERGED_LABEL
     while label in values:
         label += "_"

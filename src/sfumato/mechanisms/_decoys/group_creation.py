@@ -1,13 +1,12 @@
-"""Which values share a decoy group: by wrapping around in many tranches, or by taking the fullest values first.
+"""Makes decoy groups: by dealing values in turn within many tranches, or by taking the fullest values first.
 
-`make_mixed_groups` cuts the groups into tranches, each with an order of the values of its own. In a tranche the
-records stand in a
-row, value after value, and the record at position p joins group p modulo the number of groups: a value with no more
-records than there are groups is in each group at most once, and records that are left over find a group without a
-search. Values then meet about as often as their frequencies say, whoever they are.
+`make_mixed_groups` divides the groups into tranches, each with an order of the values of its own. In a tranche the
+records stand in a row, value after value, and the record at position p joins group p modulo the number of groups. A
+value with at most as many records as there are groups is in each group at most once. Records that are left over find a
+group without a search. Values then meet about as often as their frequencies say.
 
-`make_fullest_groups` takes a record from each of the fullest values for every group. Ties decide which values meet:
-broken by the order of the domain they always bring the same values together, so that no estimator can tell those apart.
+`make_fullest_groups` takes a record from each of the fullest values for every group. Ties decide which values meet.
+Broken by the order of the domain, they always bring the same values together, which no estimator can separate.
 
 Source: Fu et al. 2014 after Xiao and Tao 2006 for `make_fullest_groups`; residues are placed, not deleted.
 `make_mixed_groups` is ours. Notation: gamma = group size, N = total.
@@ -27,26 +26,26 @@ from sfumato._core.array_types import Codes, Floats, Indices, UInts
 from sfumato._core.random_draws import Stream
 from sfumato._core.run_lookup import Runs
 
-# Decoy groups in compressed form: runs of groups that hold the same values.
+# Decoy groups in compressed form: runs of groups with the same values.
 #
-# Every record belongs to one group, no group holds a value twice, and only the values of a group matter, not who is in
-# it. So the groups of a large table are a few thousand runs, and a record finds its run by its value and its slot among
-# the records of that value: nothing is remembered between records.
+# Every record belongs to one group, and no group has a value twice. Only the values of a group matter, not its people.
+# So the groups of a large table are a few thousand runs. A record finds its run by its value and its slot among the
+# records of that value: nothing is remembered between records.
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Runs of equal groups: the places of the values they hold, how many those are, and how many groups there are."""
+    """Runs of equal groups: the indices of their values, the number of these, and the number of groups."""
 
     members: Indices
-    """A row for each run: the places of its values, and after the last zeros that stand for nothing."""
+    """A row for each run: the indices of its values, padded with zeros."""
     sizes: Indices
     lengths: Indices
     domain_size: int
 
     @classmethod
     def of(cls, runs: Sequence[tuple[Sequence[int], int]], domain_size: int) -> Groups:
-        """Make groups from the values of each run and its length."""
+        """Makes groups from the values of each run and its length."""
         sizes = np.array([len(members) for members, _ in runs], dtype=np.int64)
         lengths = np.array([length for _, length in runs], dtype=np.int64)
         members = np.zeros((len(runs), int(sizes.max(initial=0))), dtype=np.int64)
@@ -55,24 +54,24 @@ class Groups:
 
     @property
     def group_count(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return int(self.lengths.sum())
 
     @cached_property
     def counts(self) -> Indices:
-        """How many records of each value the groups hold."""
+        """The number of records of each value in the groups."""
         runs, places = self._seats
         return np.bincount(places, weights=self.lengths[runs], minlength=self.domain_size).astype(np.int64)
 
     @property
     def _seats(self) -> tuple[Indices, Indices]:
-        """The run and the place of every seat."""
+        """The run and the index of every seat."""
         is_seat = np.arange(self.members.shape[1]) < self.sizes[:, None]
         runs, _ = np.nonzero(is_seat)
         return runs, self.members[is_seat]
 
     def count_meetings(self) -> Floats:
-        """W: for each two values, the groups that hold both, each weighted by one over its size."""
+        """W: for each two values, the groups with both, each weighted by one over its size."""
         meetings = np.zeros((self.domain_size, self.domain_size))
         weights = self.lengths / self.sizes
         for first in range(self.members.shape[1]):
@@ -94,12 +93,12 @@ class Groups:
 
     @cached_property
     def _flat_members(self) -> Codes:
-        """The members one after the other, narrow enough to stay near a core."""
+        """The members of all runs in one array, with a small type that fits into the cache."""
         return self.members.ravel().astype(np.min_scalar_type(self.domain_size))
 
     @cached_property
     def _slot_index(self) -> tuple[Runs, Indices, UInts]:
-        """All slots in a row, value after value: the stretches of one run each, their runs, and where values start."""
+        """All slots, value after value: the stretches of one run each, their runs, and the start of each value."""
         runs, places = self._seats
         ordered = runs[np.argsort(places, kind="stable")]
         stretches = Runs(self.lengths[ordered])
@@ -116,22 +115,22 @@ def compute_transition(groups: Groups) -> Floats:
 # ---------------------------------------------------------------------------------------------------------------------
 
 MOST_TRANCHES = 512
-LEAST_GROUPS = 8  # in a tranche, where there are several
+LEAST_GROUPS = 8  # in a tranche, if there are several
 MOST_CELLS = 1 << 22  # tranches times values
 MOST_RUNS = 1 << 15
-"""Up to so many groups that take the fullest values first are made one by one."""
+"""The largest number of groups that take the fullest values first one by one."""
 
 TIE_BITS = 20
 WORDS_AT_ONCE = 1 << 16
 
 
 def count_tranches(total: int, domain_size: int, group_size: int) -> int:
-    """How many tranches to mix a table in."""
+    """The number of tranches for mixing a table."""
     return max(1, min(MOST_TRANCHES, total // group_size // LEAST_GROUPS, MOST_CELLS // domain_size))
 
 
 def make_mixed_groups(counts: Sequence[int], group_size: int, orders: Indices) -> Groups:
-    """Wrap around in tranches: `orders` has an order of all values for each tranche, and a last one for the cut."""
+    """Deals values in tranches: `orders` has an order of all values for each tranche, and one for the division."""
     value_counts, number = np.array(counts, dtype=np.int64), len(orders) - 1
     groups = int(value_counts.sum()) // group_size
     shares = _cut_into_tranches(value_counts[orders[-1]], groups, number)
@@ -144,9 +143,9 @@ def make_mixed_groups(counts: Sequence[int], group_size: int, orders: Indices) -
 
 
 def _cut_into_tranches(counts: Indices, groups: int, tranches: int) -> Indices:
-    """How many records of each value (column) each tranche (row) gets: even shares that fill its groups exactly.
+    """The records of each value (column) in each tranche (row): even shares that fill its groups exactly.
 
-    Deal all records round the groups, and give group g to tranche g modulo the number of tranches.
+    Deals all records round the groups, and gives group g to tranche g modulo the number of tranches.
     """
     ends = np.cumsum(counts)
     numbers = np.arange(tranches)[:, None]
@@ -161,7 +160,7 @@ def _cut_into_tranches(counts: Indices, groups: int, tranches: int) -> Indices:
 
 
 def _wrap_values(counts: Indices, order: Indices, groups: int) -> list[tuple[Sequence[int], int]]:
-    """The runs of equal groups when values in this order go round the groups: they change where a value ends."""
+    """The runs of equal groups if values in this order are dealt round the groups: they change where a value ends."""
     ends = np.cumsum(counts)
     cuts = np.array(sorted({0, *(ends % groups).tolist()}), dtype=np.int64)
     lengths = np.diff(np.append(cuts, groups))
@@ -175,9 +174,9 @@ def _wrap_values(counts: Indices, order: Indices, groups: int) -> list[tuple[Seq
 def make_fullest_groups(
     counts: Sequence[int], group_size: int, ties: Stream | None, most_runs: int = MOST_RUNS
 ) -> Groups:
-    """One record of each of the fullest values for every group; ties by a stream of words, or by place.
+    """Puts one record of each of the fullest values into every group; ties by a random stream, or by index.
 
-    Of a large table many equal groups are made at once, and values that differ by less are ties.
+    For a large table it makes many equal groups at once, and values that differ by less are ties.
     """
     remaining = np.array(counts, dtype=np.int64)
     step = max(1, math.ceil(int(remaining.sum()) // group_size / most_runs))
@@ -187,9 +186,7 @@ def make_fullest_groups(
         fullest, length = _select_fullest(remaining, group_size, step, next(breakers))
         runs.append((fullest.tolist(), length))
         remaining[fullest] -= length
-    for place in np.flatnonzero(
-        remaining
-    ).tolist():  # what is left over joins the first of the smallest groups without it
+    for place in np.flatnonzero(remaining).tolist():  # the rest joins the first of the smallest groups without it
         sizes = [len(members) if place not in members else math.inf for members, _ in runs]
         run_number = sizes.index(min(sizes))
         members, length = runs[run_number]
@@ -198,9 +195,9 @@ def make_fullest_groups(
 
 
 def _select_fullest(remaining: Indices, group_size: int, step: int, breaker: Indices) -> tuple[Indices, int]:
-    """The values of the next groups, and how many equal groups to make.
+    """The values of the next groups, and the number of equal groups to make.
 
-    Several, if no value then holds more than its part of what is left; else one, of the values that are fullest.
+    Several, if no value then has more than its share of the rest; otherwise one, of the fullest values.
     """
     for unit in (step, 1):
         ranked = (remaining // unit << TIE_BITS) + breaker
@@ -226,5 +223,5 @@ def _draw_tie_breakers(ties: Stream | None, size: int) -> Iterator[Indices]:
 
 
 def shuffle_orders(random_words: npt.NDArray[np.uint64], size: int) -> Indices:
-    """Orders of `size` values, a row each, from as many random words."""
+    """Random orders of `size` values, a row each, from as many random numbers."""
     return np.argsort(random_words.reshape(-1, size), axis=1, kind="stable")

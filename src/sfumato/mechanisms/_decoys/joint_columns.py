@@ -1,4 +1,4 @@
-"""The laws of several columns together: each acts along an axis of its own."""
+"""The joint distribution of several columns: each acts along an axis of its own."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from sfumato._core.array_types import Floats, Mask
 from sfumato.mechanisms._decoys.leak_matrix import DecoyDistribution
 
 MOST_AMPLIFIED = 64
-"""Of so many values of a column it is looked at how much noise is amplified."""
+"""The number of a column's values for which the amplification of noise is computed."""
 
 MOST_COMPOSED = 64
-"""Of the records of so many conditions it is remembered what they hold."""
+"""The number of conditions whose composition is cached."""
 COMPOSITION_STEPS = 30
-"""Steps of iterative Bayes after which a composition is good enough to take a variance from."""
+"""The number of steps of iterative Bayes that makes a composition good enough for a variance."""
 
 
 @dataclass(frozen=True, eq=False)
 class JointDistribution:
-    """The laws of the columns that a question is about: each acts along its own axis."""
+    """The distributions of the columns of a query: each acts along its own axis."""
 
     distributions: tuple[DecoyDistribution, ...]
     _compositions: dict[bytes, Floats] = field(default_factory=dict, repr=False)
@@ -36,15 +36,15 @@ class JointDistribution:
         return np.asarray(products)
 
     def solve(self, theta: Floats) -> Floats:
-        """What a record adds, by the combination it shows."""
+        """The contribution of a record, by its published combination."""
         return self._apply_along_axes([distribution.solve for distribution in self.distributions], theta)
 
     def average(self, numbers: Floats) -> Floats:
-        """The average of the numbers that a record of each combination shows."""
+        """The average of the numbers that a record of each combination publishes."""
         return self._apply_along_axes([distribution.average for distribution in self.distributions], numbers)
 
     def expect_published(self, true_counts: Floats) -> Floats:
-        """How many records are expected to show each combination if so many hold it."""
+        """The expected number of records that publish each combination, given the true counts."""
         return self._apply_along_axes(
             [distribution.expect_published for distribution in self.distributions], true_counts
         )
@@ -58,13 +58,13 @@ class JointDistribution:
         return numbers
 
     def compute_covariance(self, one: Floats, other: Floats) -> Floats:
-        """The covariance of two numbers that the record of each combination shows."""
+        """The covariance of two numbers published by the record of each combination."""
         return np.asarray(self.average(one * other) - self.average(one) * self.average(other))
 
     def estimate_composition(self, counts: Floats) -> Floats:
-        """What the records hold, about: a few steps of iterative Bayes from unrelated columns."""
+        """Approximates the composition of the records: a few steps of iterative Bayes from unrelated columns."""
         key = counts.tobytes()
-        if key not in self._compositions:  # many values are asked of the same records
+        if key not in self._compositions:  # queries often ask for many values of the same records
             if len(self._compositions) >= MOST_COMPOSED:
                 self._compositions.clear()
             expected_counts = counts.sum() * self.shares
@@ -76,7 +76,7 @@ class JointDistribution:
         return self._compositions[key]
 
     def compute_amplification(self, is_wanted: Mask) -> float:
-        """How much noise is amplified for the wanted combinations at most: the product over the columns."""
+        """The largest amplification of noise for the wanted combinations: the product over the columns."""
         product = 1.0
         for distribution, places in zip(self.distributions, np.nonzero(is_wanted), strict=True):
             first_places = np.unique(places)[:MOST_AMPLIFIED]
@@ -87,7 +87,7 @@ class JointDistribution:
         return product
 
     def is_estimable(self, theta: Floats) -> bool:
-        """Whether what records show tells anything of the wanted numbers."""
+        """Whether published values have any information about the wanted numbers."""
         return all(
             distribution.is_estimable(np.moveaxis(theta, axis, -1))
             for axis, distribution in enumerate(self.distributions)

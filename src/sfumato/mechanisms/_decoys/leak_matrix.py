@@ -1,10 +1,10 @@
-"""What the analyst knows of the decoys from the published histogram alone, and how to undo it.
+"""The distribution of decoys, derived from the published histogram alone, and its inverse.
 
-A law acts on numbers along the last axis of an array, one for each value. `mean` says what a record of each value shows
-on average, and `solve` finds the numbers that a record should show so that it counts as wanted on average.
+A distribution acts on numbers along the last axis of an array, one for each value. `mean` gives the average published
+number of a record of each value. `solve` finds the numbers to publish so that a record counts as wanted on average.
 
-Notation: gamma = group size, phi = share of a value, a = leak: the chance that a record of another value shows it,
-d = 1/gamma - a = gain, W = how often values meet.
+Notation: gamma = group size, phi = share of a value, a = leak: the chance that a record of another value shows it, d =
+1/gamma - a = gain, W = how often values meet.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from sfumato.mechanisms._decoys.group_creation import (
 )
 
 NEAR_LARGEST = 1e-6
-"""A value whose share is nearer than this to the largest possible one is taken to be in every group."""
+"""A value is treated as in every group if its share is nearer than this to the largest possible one."""
 TINY = 1e-150
 HALVINGS = 100
 SINGULAR = 1e-9
-"""A direction of which the groups keep less than this part is lost."""
+"""Directions with less than this share of information in the groups are treated as lost."""
 
 RECOMPUTATIONS = 4
 FEW_VALUES, MORE_RECOMPUTATIONS = 100, 16
-"""How often few values meet varies more, and mixed groups of them are quickly made again."""
+"""Meetings of few values vary more, and their mixed groups are recomputed fast."""
 
 
 class GroupCreation(StrEnum):
-    """How decoy groups are made."""
+    """The method that makes decoy groups."""
 
     MIXED = "mixed"
     ANATOMY_RANDOM = "anatomy-random"
@@ -51,7 +51,7 @@ class GroupCreation(StrEnum):
 
 
 def create_groups(counts: list[int], group_size: int, creation: GroupCreation, draws: Draws, purpose: str) -> Groups:
-    """Make the groups of a table; everything random in them follows from the key."""
+    """Makes the groups of a table; everything random in them follows from the key."""
     stream = draws.get_stream(f"{purpose}/groups")
     if creation is GroupCreation.MIXED:
         tranches = count_tranches(sum(counts), len(counts), group_size) + 1
@@ -62,7 +62,7 @@ def create_groups(counts: list[int], group_size: int, creation: GroupCreation, d
 
 
 class DecoyDistribution(Protocol):
-    """How decoys turn what records hold into what they show."""
+    """The distribution of published values given the true ones."""
 
     @property
     def shares(self) -> Floats:
@@ -70,29 +70,29 @@ class DecoyDistribution(Protocol):
         ...
 
     def is_estimable(self, theta: Floats) -> bool:
-        """Whether what records show tells anything of their wanted numbers, under a condition on public columns."""
+        """Whether published values determine the wanted numbers under a condition on public columns."""
         ...
 
     def solve(self, theta: Floats) -> Floats:
-        """What a record adds, by the value it shows, so that it adds `wanted` of its own value on average."""
+        """The contribution of each published value that adds `wanted` of the true value on average."""
         ...
 
     def average(self, numbers: Floats) -> Floats:
-        """The average of the numbers that a record of each value shows."""
+        """The average of the numbers that a record of each value publishes."""
         ...
 
     def expect_published(self, true_counts: Floats) -> Floats:
-        """How many records are expected to show each value if so many hold it."""
+        """The expected number of records that publish each value, given the true counts."""
         ...
 
     def export_numbers(self) -> Json:
-        """The law for a script: `mean` and `solve` as a matrix, or as a diagonal and two vectors, and what is lost."""
+        """The distribution for a script: `mean` and `solve` as matrices or diagonals, and the lost directions."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class EvenDistribution:
-    """Every other value leaks alike into a value: about right for mixed groups in which no value is frequent."""
+    """All other values leak equally into a value: about right for mixed groups without frequent values."""
 
     published_shares: Floats
     """The published shares of the values."""
@@ -105,23 +105,23 @@ class EvenDistribution:
 
     @cached_property
     def leaks(self) -> Floats:
-        """A = phi (gamma - 1) / (gamma (1 - phi))."""
+        """The leak of each value: A = phi (gamma - 1) / (gamma (1 - phi))."""
         rest = np.maximum(1 - self.shares, SINGULAR)
         return np.asarray(self.shares * (self.group_size - 1) / (self.group_size * rest))
 
     @cached_property
     def gains(self) -> Floats:
-        """d: how much likelier a record shows its own value than another record does."""
+        """d: the excess of the chance to publish a value for records that have it over that for other records."""
         return np.asarray(1 / self.group_size - self.leaks)
 
     @property
     def is_countable(self) -> Mask:
-        """A value in every group says nothing: its share is one over the group size."""
+        """Whether each value can be counted: one in every group, with a share of one over the group size, cannot."""
         return self.gains > SINGULAR
 
     @property
     def record_variances(self) -> tuple[Floats, Floats]:
-        """What a record adds to the variance of each value's count: one that holds it, and another one."""
+        """The variance that a record adds to each value's count, if it has the value, and if it has another."""
         own, gains = 1 / self.group_size, np.where(self.is_countable, self.gains, np.nan)
         return own * (1 - own) / gains**2, np.asarray(self.leaks * (1 - self.leaks) / gains**2)
 
@@ -135,7 +135,7 @@ class EvenDistribution:
 
     @cached_property
     def _scale(self) -> Floats:
-        """What makes the chances of a value's record add up to 1."""
+        """The factor that makes the chances of a value's record add up to 1."""
         others = np.maximum(self.leaks.sum() - self.leaks, SINGULAR)
         return np.asarray((1 - 1 / self.group_size) / others)
 
@@ -145,17 +145,17 @@ class EvenDistribution:
         return np.asarray(theta * self._inverse + constant)
 
     def average(self, numbers: Floats) -> Floats:
-        """Its own number with a chance of one over the group size, else that of another value as they leak."""
+        """The average: its own number with probability one over the group size, otherwise another by its leak."""
         leaked = (numbers * self.leaks).sum(axis=-1, keepdims=True) - numbers * self.leaks
         return np.asarray(leaked * self._scale + numbers / self.group_size)
 
     def expect_published(self, true_counts: Floats) -> Floats:
-        """How many records are expected to show each value if so many hold it."""
+        """The expected number of records that publish each value, given the true counts."""
         moved = true_counts * self._scale
         return np.asarray((moved.sum(axis=-1, keepdims=True) - moved) * self.leaks + true_counts / self.group_size)
 
     def export_numbers(self) -> Json:
-        """A diagonal and two vectors; what is lost are the values in every group."""
+        """A diagonal and two vectors; the lost directions are the values in every group."""
         return {
             "shares": self.shares,
             "mean_diagonal": 1 / self.group_size - self.leaks * self._scale,
@@ -170,11 +170,11 @@ class EvenDistribution:
 
 @dataclass(frozen=True, eq=False)
 class FittedDistribution:
-    """Values meet as often as their frequencies allow: what mixed groups see to, and needs their size alone.
+    """Values meet as often as their frequencies allow: mixed groups ensure this, and only their size is needed.
 
     Two values u and v meet in s_u s_v groups, weighted by one over the size, and a value meets itself in f_u / gamma.
-    That every record is in a group says s_u (S - s_u) = f_u (1 - 1/gamma) with S the sum of all s. Where all other
-    values are equally frequent this is the leak f (gamma - 1) / (gamma (N - f)), the same from each.
+    Every record is in a group, so s_u (S - s_u) = f_u (1 - 1/gamma) with S the sum of all s. If all other values are
+    equally frequent, this is the leak f (gamma - 1) / (gamma (N - f)), the same from each.
     """
 
     published_shares: Floats
@@ -187,19 +187,19 @@ class FittedDistribution:
         return self.published_shares
 
     def is_estimable(self, theta: Floats) -> bool:
-        """A value in every group says nothing, and leaves open what the others say."""
+        """Whether the numbers can be estimated: a value in every group makes all of them unknown."""
         return self.group_size * float(self.shares.max(initial=0.0)) < 1 - NEAR_LARGEST
 
     @cached_property
     def _matrix_factors(self) -> tuple[Floats, Floats, Floats]:
-        """s, s by the share of the value, and what a record keeps of its own beyond its part of s."""
+        """s, s by the share of the value, and the share that a record keeps of its own beyond its part of s."""
         shares = np.minimum(self.shares, (1 - NEAR_LARGEST) / self.group_size)
         meeting_factors, total = fit_meetings(shares * (1 - 1 / self.group_size))
         by_share = (1 - 1 / self.group_size) / np.maximum(total - meeting_factors, TINY)
         return meeting_factors, by_share, 1 / self.group_size - meeting_factors * by_share
 
     def solve(self, theta: Floats) -> Floats:
-        """By the inverse of a diagonal matrix and one of rank one (Sherman and Morrison)."""
+        """Solves by the inverse of a diagonal matrix and one of rank one (Sherman and Morrison)."""
         meeting_factors, by_share, diagonal = self._matrix_factors
         diagonal = np.where(np.abs(diagonal) < TINY, TINY, diagonal)
         scale = (theta / diagonal * meeting_factors).sum(axis=-1, keepdims=True) / (
@@ -208,19 +208,19 @@ class FittedDistribution:
         return np.asarray((theta - by_share * scale) / diagonal)
 
     def average(self, numbers: Floats) -> Floats:
-        """The average of the numbers that a record of each value shows."""
+        """The average of the numbers that a record of each value publishes."""
         meeting_factors, by_share, diagonal = self._matrix_factors
         return np.asarray(diagonal * numbers + by_share * (numbers * meeting_factors).sum(axis=-1, keepdims=True))
 
     def expect_published(self, true_counts: Floats) -> Floats:
-        """How many records are expected to show each value if so many hold it."""
+        """The expected number of records that publish each value, given the true counts."""
         meeting_factors, by_share, diagonal = self._matrix_factors
         return np.asarray(
             diagonal * true_counts + meeting_factors * (true_counts * by_share).sum(axis=-1, keepdims=True)
         )
 
     def export_numbers(self) -> Json:
-        """A diagonal and two vectors; if anything is lost, all is."""
+        """A diagonal and two vectors; if any direction is lost, all are."""
         meeting_factors, by_share, diagonal = self._matrix_factors
         not_zero = np.where(np.abs(diagonal) < TINY, TINY, diagonal)
         no_directions = np.zeros((len(diagonal), 0))
@@ -241,7 +241,7 @@ class FittedDistribution:
 def fit_meetings(others: Floats) -> tuple[Floats, float]:
     """The s with s (S - s) = others for each value, and their sum S; by halving the range of S.
 
-    Of the two roots for s it is the smaller one, but for the most frequent value if that is in most groups.
+    Of the two roots for s it is the smaller one, except for the most frequent value if it is in most groups.
     """
     top = int(np.argmax(others))
 
@@ -272,12 +272,12 @@ def fit_meetings(others: Floats) -> tuple[Floats, float]:
 
 @dataclass(frozen=True, eq=False)
 class GroupDistribution:
-    """The law of groups that are made again from the published histogram, by the published procedure."""
+    """The distribution of groups that are made again from the published histogram, by the published method."""
 
     meetings: Floats
     counts: Floats
     meeting_variances: Floats
-    """The variance of how often values meet."""
+    """The variance of the number of meetings."""
 
     @property
     def shares(self) -> Floats:
@@ -294,7 +294,7 @@ class GroupDistribution:
 
     @cached_property
     def _directions(self) -> tuple[Floats, Floats, Floats]:
-        """Decoys are reversible, so on the scale of the counts the matrix is symmetric, with eigenvalues up to 1."""
+        """The directions and eigenvalues; decoys are reversible, so the scaled matrix is symmetric."""
         roots = np.sqrt(np.where(self.counts > 0, self.counts, 1.0))
         eigenvalues, directions = np.linalg.eigh(self._transition * roots[:, None] / roots)
         return eigenvalues, directions, roots
@@ -306,7 +306,7 @@ class GroupDistribution:
         return np.asarray((directions * inverse) @ directions.T * roots / roots[:, None])
 
     def is_estimable(self, theta: Floats) -> bool:
-        """Whether no direction that was lost has part in what is wanted."""
+        """Whether the wanted numbers have no part in a lost direction."""
         eigenvalues, directions, roots = self._directions
         scaled = theta * roots
         lost_parts = scaled @ directions[:, np.abs(eigenvalues) <= SINGULAR]
@@ -315,19 +315,19 @@ class GroupDistribution:
         )
 
     def solve(self, theta: Floats) -> Floats:
-        """By the inverse of the matrix."""
+        """Solves by the inverse of the matrix."""
         return np.asarray(theta @ self._inverse.T)
 
     def average(self, numbers: Floats) -> Floats:
-        """The average of the numbers that a record of each value shows."""
+        """The average of the numbers that a record of each value publishes."""
         return np.asarray(numbers @ self._transition.T)
 
     def expect_published(self, true_counts: Floats) -> Floats:
-        """How many records are expected to show each value if so many hold it."""
+        """The expected number of records that publish each value, given the true counts."""
         return np.asarray(true_counts @ self._transition)
 
     def export_numbers(self) -> Json:
-        """Matrices, and the directions that are lost."""
+        """Matrices, and the lost directions."""
         eigenvalues, directions, roots = self._directions
         return {
             "shares": self.shares,
@@ -339,7 +339,7 @@ class GroupDistribution:
 
 
 def _describe_lost_directions(roots: Floats, directions: Floats, *, tells_nothing: bool = False) -> Json:
-    """What a script is told of directions that are lost, on the scale of the roots."""
+    """The lost directions for a script, on the scale of the roots."""
     return {
         "roots": roots,
         "lost": directions,
@@ -349,14 +349,14 @@ def _describe_lost_directions(roots: Floats, directions: Floats, *, tells_nothin
 
 
 def recompute_distribution(counts: Indices, group_size: int, creation: GroupCreation) -> GroupDistribution:
-    """Make the groups of the published histogram; several times, where they are random."""
+    """Makes the groups of the published histogram; several times if they are random."""
     return _recompute_distribution(counts.astype(np.int64).tobytes(), group_size, creation)
 
 
 @lru_cache(maxsize=16)
 def _recompute_distribution(counts: bytes, group_size: int, creation: GroupCreation) -> GroupDistribution:
     capped = cap_counts(np.frombuffer(counts, dtype=np.int64), group_size)
-    # Everybody who holds the release comes to the same groups: what is random in them follows from its histogram.
+    # Anyone with the release gets the same groups: their random part follows from its histogram.
     draws = Draws(hashlib.sha256(counts).digest(), is_test=True)
     repetitions = 1 if creation is GroupCreation.ANATOMY else RECOMPUTATIONS
     if creation is GroupCreation.MIXED and len(capped) <= FEW_VALUES:
@@ -366,7 +366,7 @@ def _recompute_distribution(counts: bytes, group_size: int, creation: GroupCreat
         meetings = create_groups(capped.tolist(), group_size, creation, draws, f"recomputed/{number}").count_meetings()
         mean += meetings / repetitions
         squares += meetings**2 / repetitions
-    # The true groups differ from the mean of others as one does, and as that mean does.
+    # The true groups differ from the mean of others as one of these does, and as that mean does.
     spread = (
         np.maximum(squares - mean**2, 0.0) * (repetitions + 1) / max(repetitions - 1, 1)
         if repetitions > 1
@@ -376,9 +376,9 @@ def _recompute_distribution(counts: bytes, group_size: int, creation: GroupCreat
 
 
 def cap_counts(counts: Indices, group_size: int) -> Indices:
-    """The published counts, moved to where groups can be made of them: no value has more than its part.
+    """The published counts, adjusted so that groups can be made of them: no value has more than its share.
 
-    By chance a value may be published too often; what it has too much goes to the others, evenly.
+    By chance a value may be published too often; its excess is distributed evenly over the others.
     """
     capped = counts.copy()
     most = int(counts.sum()) // group_size
@@ -388,7 +388,7 @@ def cap_counts(counts: Indices, group_size: int) -> Indices:
         if not len(free):
             free = np.flatnonzero(capped < most)
         if not len(free):
-            break  # all are full: what is left over would be in no group
+            break  # all are full: the rest would be in no group
         more, rest = divmod(excess, len(free))
         capped[free] += more
         capped[free[:rest]] += 1
@@ -398,9 +398,9 @@ def cap_counts(counts: Indices, group_size: int) -> Indices:
 def compute_closed_variances(
     true_counts: Floats, group_size: int, creation: GroupCreation, rows: Floats, counts: Floats
 ) -> Floats:
-    """The variance of the closed form of each value of `true_counts` records, if `counts` of `rows` rows hold it.
+    """The variance of the closed form of each value of `true_counts` records, if `counts` of `rows` rows have it.
 
-    Where the same values always meet, none is known of counts of some people.
+    If the same values always meet, it is unknown for counts of some people.
     """
     total = true_counts.sum()
     own, other = EvenDistribution(true_counts / total, group_size).record_variances
@@ -411,9 +411,9 @@ def compute_closed_variances(
 
 
 def compute_even_variances(sizes: Sequence[int], group_size: int) -> tuple[Floats, Floats] | None:
-    """What a record adds to the variance of the closed form among few of the records, if values are equally frequent.
+    """The variance that a record adds to the closed form if few records are selected, for equally frequent values.
 
-    Given how many values each column has; None where there are several columns.
+    From the number of values of each column; None if there are several columns.
     """
     (size, *others) = sizes
     return None if others else EvenDistribution(np.full(size, 1 / size), group_size).record_variances

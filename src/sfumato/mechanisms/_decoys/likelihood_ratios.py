@@ -1,6 +1,7 @@
-"""Exact figures of decoy groups: what a published value gives away, and how noise grows.
+"""Exact properties of decoy groups: the disclosure by a published value, and the amplification of noise.
 
-All figures are Fractions. How far published counts may be off stands in `decoy_count_errors`: holders ask by it.
+All numbers are Fractions. The errors of published counts are in `decoy_count_errors`, because data stewards may request
+by them.
 
 Source: Fu, Wang, Wong, Wang and Jiang 2014; the leak is corrected.
 Notation: f = count, γ = group_size, N = total, φ = f / N.
@@ -28,10 +29,10 @@ def compute_leak(count: int, total: int, group_size: int) -> Fraction:
 
 
 def compute_likelihood_ratio(count: int, total: int, group_size: int) -> Fraction:
-    """How much likelier a record with the value publishes it than one without: (N-f) / ((γ-1) f).
+    """The likelihood that a record with the value publishes it, over that of one without: (N-f) / ((γ-1) f).
 
-    It multiplies the odds of the value for whoever sees it published, so a rare value is nearly given away. It has no
-    bound over all tables, and it is a mean over the records without the value: some other values may never meet it.
+    It multiplies an attacker's odds of the value if it is published, so a rare value is nearly disclosed. It has no
+    bound over all tables. It is a mean over the records without the value: some other values may never meet it.
     """
     count, total, group_size = _check_arguments(count, total, group_size)
     if not count:
@@ -40,15 +41,15 @@ def compute_likelihood_ratio(count: int, total: int, group_size: int) -> Fractio
 
 
 def compute_amplification(count: int, total: int, group_size: int) -> Fraction | float:
-    """By how much counting back magnifies the noise: γ (1-φ) / (1-γφ).
+    """The factor by which counting back amplifies the noise: γ (1-φ) / (1-γφ).
 
-    Infinite where the count has a share of 1/γ or, as a published count may by noise, more: a value that is in every
-    group tells nothing about which records hold it.
+    Infinite if the count has a share of 1/γ, or more, as a published count may by noise. A value in every group says
+    nothing about which records have it.
     """
     check_group_size(group_size)
     count, total, group_size = operator.index(count), operator.index(total), operator.index(group_size)
     if not 0 <= count <= total or not total:
-        raise SpecError(f"{count} of {total} records cannot hold a value.")
+        raise SpecError(f"{count} of {total} records cannot have a value.")
     spare = total - group_size * count
     return Fraction(group_size * (total - count), spare) if spare > 0 else math.inf
 
@@ -64,7 +65,7 @@ def _check_arguments(count: int, total: int, group_size: int) -> tuple[int, int,
     count, total, group_size = operator.index(count), operator.index(total), operator.index(group_size)
     if not total or not 0 <= count * group_size <= total:
         raise SpecError(
-            f"{count} of {total} records hold the value, and for groups of {group_size} it must be at most "
+            f"{count} of {total} records have the value, but groups of {group_size} allow at most "
             f"{total // group_size}."
         )
     return count, total, group_size
@@ -78,12 +79,12 @@ def check_eligible(values: Sequence[Value], counts: Sequence[int], group_size: i
     largest = find_largest_group_size(counts)
     value = display(values[list(counts).index(largest_count)])
     remedy = (
-        f"ask for a group size of at most {largest}, or merge values so that none is as frequent"
+        f"choose a group size of at most {largest}, or merge values so that none is as frequent"
         if largest > 1
-        else "more than half of the records hold it, so no group size works"
+        else "more than half of the records have it, so no group size works"
     )
     sentence = (
-        f"is held by {largest_count:,} of {total:,} records, and with groups of {group_size} no value may be held by "
-        f"more than {total // group_size:,}; {remedy}."
+        f"belongs to {largest_count:,} of {total:,} records, but groups of {group_size} allow at most "
+        f"{total // group_size:,} records a value; {remedy}."
     )
     raise InfeasibleError(f"one value {sentence}", sentence_with_values=f"{value!r} {sentence}")

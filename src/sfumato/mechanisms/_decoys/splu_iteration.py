@@ -1,9 +1,12 @@
-"""The reconstruction of the paper, as printed: kept to compare with, not to count with.
+"""The reconstruction of the paper, as printed: for comparison only.
 
-It is wrong in two ways (docs/errata.md). Its leak counts a value's own seats too, so that even the whole table is not
-reproduced; and it stops when no state moves by more than one in a hundred, which for large groups is often at once.
+It is wrong in two ways (docs/errata.md). Its leak counts a value's own seats too, so that it does not even reproduce
+the whole table. It also stops when no state moves by more than one in a hundred, which for large groups is often at
+once.
+
 Source: Fu et al. 2014, section 5.2; notation: gamma = group size, f = records of the value, N = all records. States are
-numbered by bits: the condition first, then one bit for each sensitive value. Tables are many at once: a line each.
+numbered by bits: the condition first, then one bit for each sensitive value. Many tables are processed at once, a line
+each.
 """
 
 from __future__ import annotations
@@ -23,18 +26,16 @@ from sfumato.mechanisms.estimator import Moments
 STOP = 0.01
 MOST_ROUNDS = 4000
 MOST_TABLES = 1 << 16
-"""So many tables are iterated at once."""
+"""The largest number of tables in one iteration."""
 
 
 def estimate_by_paper(design: DecoyDesign, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     """The iteration of the paper with its 1% rule, one for each wanted value; biased, for comparison only.
 
-    Of several sensitive columns it looks at those that the question is about, and takes a value of each.
+    With several sensitive columns it uses those of the query, and takes one value of each.
     """
     moments = [make_moments_without_error(np.zeros(len(tally)), tally) for _ in value_sets]
-    sets_by_axes: dict[
-        tuple[int, ...], list[tuple[int, Indices]]
-    ] = {}  # the sets of wanted values, by what they are about
+    sets_by_axes: dict[tuple[int, ...], list[tuple[int, Indices]]] = {}  # the sets of wanted values, by their columns
     for number, places in enumerate(value_sets):
         theta = np.zeros(math.prod(design.sizes))
         theta[places] = 1.0
@@ -57,7 +58,7 @@ def estimate_by_paper(design: DecoyDesign, tally: Tally, value_sets: Sequence[In
 
 
 def _estimate_counts(lines: Counts, whole: Counts, values: Indices, group_size: int) -> Floats:
-    """For each line of selected records and each value how many hold it; a value has a place in each column."""
+    """The number of records of each value, for each line of selected records; a value has an index in each column."""
     columns = values.shape[1]
     estimates, step = np.zeros((len(lines), len(values))), max(1, MOST_TABLES // len(values))
     for start in range(0, len(lines), step):
@@ -69,10 +70,10 @@ def _estimate_counts(lines: Counts, whole: Counts, values: Indices, group_size: 
 
 
 def _count_states(counts: Counts, values: Indices) -> Counts:
-    """For each line and value: how many records show its part of each column, or do not, numbered by bits."""
+    """For each line and value: the number of records that publish its part of each column, or not, numbered by bits."""
     columns = range(values.shape[1])
     state_counts = []
-    for bits in itertools.product((0, 1), repeat=len(columns)):  # whatever the columns show whose bit is not set
+    for bits in itertools.product((0, 1), repeat=len(columns)):  # any value in the columns whose bit is not set
         margin = counts.sum(axis=tuple(1 + column for column in columns if not bits[column]))
         value_places = tuple(values[:, column] for column in columns if bits[column])
         state_counts.append(
@@ -88,9 +89,9 @@ def _count_states(counts: Counts, values: Indices) -> Counts:
 def run_iteration(
     published_counts: Floats, group_sizes: Sequence[int], stop: float = STOP, most_rounds: int = MOST_ROUNDS
 ) -> tuple[Floats, Counts]:
-    """What the states of each table are by the printed iteration, and after how many rounds it stopped.
+    """The states of each table after the printed iteration, and the number of rounds before it stopped.
 
-    The states of a table are in the last axis. Tables that have stopped are left alone while others go on.
+    The states of a table are in the last axis. Tables that have stopped do not change while others go on.
     """
     tables = published_counts.reshape(-1, published_counts.shape[-1]).astype(np.float64)
     estimates, rounds = tables.copy(), np.full(len(tables), most_rounds)
@@ -115,18 +116,18 @@ def run_iteration(
 
 
 def _compute_chances(true_counts: Floats, group_sizes: Sequence[int]) -> list[tuple[Floats, float]]:
-    """The printed chances to show a value, of each table's other records and of its own, for each sensitive value."""
+    """The printed chances to publish a value, of a table's other records and of its own, for each sensitive value."""
     total = np.maximum(true_counts.sum(axis=1), 1.0)
     chances = []
     for bit, group_size in enumerate(group_sizes):
-        # Not what the leak is: a record has no seat in its own group but one.
+        # This differs from the leak: a record has no seat in its own group but one.
         leak = true_counts.reshape(len(true_counts), 2 << bit, 2, -1)[:, :, 1].sum(axis=(1, 2)) / total
         chances.append((leak[:, np.newaxis, np.newaxis], 1 / group_size))
     return chances
 
 
 def _apply_along_bit(bit: int, tables: Floats, chances: Sequence[Sequence[Floats | float]]) -> Floats:
-    """Go by a matrix from the states of each table without a sensitive value to those with it; the condition stays."""
+    """Applies a matrix to the states of each table with and without a sensitive value; the condition stays."""
     states = tables.reshape(len(tables), 2 << bit, 2, -1)
     without_value, with_value = states[:, :, 0], states[:, :, 1]
     (to_without, to_having), (from_without, from_having) = chances

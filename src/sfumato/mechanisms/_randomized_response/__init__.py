@@ -1,1 +1,1 @@
-"""What mechanisms share that keep a record by a coin, or redraw it within its cell."""
+"""Mechanisms that keep a record's value at random, or redraw it within its sub-table."""

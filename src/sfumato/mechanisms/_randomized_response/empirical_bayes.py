@@ -1,8 +1,8 @@
-"""Counts that are pulled towards what the release as a whole leads one to expect: empirical Bayes.
+"""Shrinks counts towards the values expected from the release as a whole: empirical Bayes.
 
-Under a condition, a value is expected as often as it is in the release. How much further counts are from that than
-their noise explains is learnt from all values of the same condition, and as far as noise explains it they are pulled
-back. So small counts come out much nearer to the truth, and all are biased towards no relation of value and condition.
+Under a condition, each value is expected with its share of the whole release. Counts differ from that by more than
+their noise. All values of the same condition together show by how much. The part that noise explains is removed by
+shrinking. Small counts become much more accurate, but all are biased towards independence of value and condition.
 
 Source: James and Stein 1961; the limit to the pull: Efron and Morris 1972. Notation: R selected of N records, e = what
 is expected, x = the unbiased count, V = the variance of x - e.
@@ -25,29 +25,29 @@ from sfumato.mechanisms.estimator import Method, Moments
 DesignT = TypeVar("DesignT")
 
 MOST_ERRORS = 2.0
-"""So many standard errors a count is pulled at most: one that stands out is not taken for noise."""
+"""The largest pull, in standard errors: a count that stands out is not treated as noise."""
 ROUNDS = 5
-"""Rounds after which the weights of the values have settled."""
+"""The rounds after which the weights of the values have settled."""
 TINY = 1e-9
-"""Less than this is nothing: a value that so few records are expected to have tells of no other."""
+"""Smaller numbers count as zero: a value that so few records are expected to have says nothing about others."""
 POWER = 1.5
-"""How counts vary beyond noise grows with this power of what is expected: between 1, as if each record came by itself,
-and 2, as if all values were more or less frequent alike (Taylor 1961)."""
+"""The exponent with which the variation of counts beyond noise grows with the expected count. It is between 1, as if
+each record varied independently, and 2, as if all values varied in the same proportion (Taylor 1961)."""
 
 Chances = tuple[float, float]
-"""How likely a record shows a value that it holds, and one given value that it does not hold."""
+"""The probability that a record publishes a value that it has, and one given value that it does not have."""
 
 NOTE = (
-    "biased: pulled towards its share of the whole release; the error and the interval are those of the unbiased count"
+    "biased: shrunk towards its share of the whole release; the error and the interval are those of the unbiased count"
 )
 
 
 def shrink_counts(values: Floats, noise: Floats, expected: Floats) -> Floats:
-    """Pull the counts of each line towards what they typically are, the more of how they vary is noise; none below 0.
+    """Shrinks the counts of each line towards typical ones, the more noise there is in their variation; none below 0.
 
-    Lines are conditions, columns values; `noise` is the variance of each count less what is expected. How often a value
-    is there beside what is expected is skew: few are there much more often, and most a little less. What is typical is
-    the median of a gamma law with the same mean and variance (Wilson and Hilferty 1931).
+    Lines are conditions, columns values; `noise` is the variance of each count less its expectation. The ratio of a
+    value's count to its expectation is skewed: few values are much more frequent, and most a little less. The typical
+    count is the median of a gamma distribution with the same mean and variance (Wilson and Hilferty 1931).
     """
     signal = _estimate_spreads(values, noise, expected)[:, np.newaxis] * expected**POWER
     relative = np.divide(signal, expected**2, out=np.zeros_like(signal), where=expected > TINY)
@@ -58,10 +58,10 @@ def shrink_counts(values: Floats, noise: Floats, expected: Floats) -> Floats:
 
 
 def _estimate_spreads(values: Floats, noise: Floats, expected: Floats) -> Floats:
-    """By how much the counts of each line vary beyond noise: the mean of ((x - e)² - V) / e^POWER, by its precision.
+    """The variation of each line's counts beyond noise: the mean of ((x - e)² - V) / e^POWER, by its precision.
 
-    Never less than the standard error that this mean has if there is nothing but noise: of few values little is learnt,
-    and what is not known to be noise is not pulled away.
+    At least the standard error of this mean if there is only noise: few values give little information, and variation
+    that may not be noise is not removed.
     """
     is_informative = expected > TINY
     scale = np.where(is_informative, expected, 1.0) ** POWER
@@ -75,7 +75,7 @@ def _estimate_spreads(values: Floats, noise: Floats, expected: Floats) -> Floats
 
 
 def make_shrunk_method(unbiased: Method[DesignT], chances: Callable[[DesignT], Chances]) -> Method[DesignT]:
-    """A way to estimate beside an unbiased one, where every value of a record is shown by the same chances."""
+    """An estimation method beside an unbiased one, for designs that publish every value with the same probabilities."""
     return Method(
         "shrunk towards the shares of the whole release (empirical Bayes), biased",
         unbiased.assumption,
@@ -92,7 +92,7 @@ def _estimate_counts(
     tally: Tally,
     value_sets: Sequence[Indices],
 ) -> list[Moments]:
-    """The counts of single values, pulled and added up; none further from the unbiased count than the limit."""
+    """The counts of single values, shrunk and summed; none further from the unbiased count than the limit."""
     singles = _estimate_single_values(chances(design), tally)
     estimates = []
     for places, moments in zip(value_sets, unbiased.count(design, tally, value_sets), strict=True):
@@ -105,9 +105,10 @@ def _estimate_counts(
 
 
 def _estimate_single_values(chances: Chances, tally: Tally) -> Floats:
-    """For each condition the count of every value, pulled towards its share of all records.
+    """For each condition the count of every value, shrunk towards its share of all records.
 
-    What is expected comes from the same release, and errs with the count: of the noise of x, x - e has 1 - R/N.
+    The expected count comes from the same release and shares the noise of the count: of the noise of x, x - e has 1 -
+    R/N.
     """
     if tally.release_tally is None:
         raise InternalError("counts cannot be shrunk without the counts of the whole release.")

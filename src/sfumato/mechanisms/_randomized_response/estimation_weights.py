@@ -1,8 +1,8 @@
-"""Amounts over records that were perturbed independently of each other, as weights of what they show.
+"""Estimates sums over independently perturbed records, as weights of their published values.
 
-A sum is asked for by theta, a number for each place of the domain. A record then adds a weight that depends on what it
-shows, and whose mean is the theta of its true value. The variance of that weight depends on the true value too, so it
-is estimated by a second set of weights. Every theta may also be an array of several, in its last axis.
+The request for a sum is theta, a number for each value of the domain. A record adds a weight that depends on its
+published value and whose mean is the theta of its true value. The variance of that weight also depends on the true
+value, so a second set of weights estimates it. Every theta may also be an array of several, in its last axis.
 
 Notation: y = the true value, w = the weight of a record, V(y) = E[w² | y] - theta_y²; p and q as for operators, a, b, d
 and m as for subsets; S, Q = the sum and the sum of squares of theta.
@@ -28,7 +28,7 @@ DesignT = TypeVar("DesignT")
 
 
 class Weighing(ABC):
-    """How records of a design become weights. An entry is a place of the domain, or a cell and a place in it."""
+    """Turns scores into weights of published entries: values of the domain, or a sub-table and a value in it."""
 
     @abstractmethod
     def expand_to_entries(self, theta: Floats) -> Floats:
@@ -44,14 +44,14 @@ class Weighing(ABC):
 
     @abstractmethod
     def bound_scores(self, scores: Floats) -> tuple[Weights, Weights]:
-        """The least and the largest score that a record can have, by what it shows for certain."""
+        """The certain bounds of the score of a record, by its published value."""
 
     def weigh_values(self, theta: Floats) -> Weights:
-        """Weights for the sum of z * theta[true value]."""
+        """The weights for the sum of z * theta[true value]."""
         return self.weigh_scores(self.expand_to_entries(theta))
 
     def sum_set_variances(self, entry_counts: Floats, sets: Sequence[Indices], size: int) -> Floats:
-        """The variance of the count of each set of the places of a domain, if so many records have each entry."""
+        """The variance of the count of each set of values, given the number of records of each entry."""
         variances = []
         for places in sets:
             theta = np.zeros(size)
@@ -62,12 +62,12 @@ class Weighing(ABC):
 
 @dataclass(frozen=True, slots=True)
 class OperatorWeights(Weighing):
-    """Records kept or redrawn within their cells."""
+    """Records whose values are kept or redrawn within their sub-tables."""
 
     operator: Operator
 
     def expand_to_entries(self, theta: Floats) -> Floats:
-        """The theta of the place of each entry."""
+        """The theta of the value of each entry."""
         return np.asarray(theta[..., self.operator.places])
 
     def weigh_scores(self, scores: Floats) -> Weights:
@@ -75,9 +75,9 @@ class OperatorWeights(Weighing):
         return self._wrap_weights(compute_unbiased_weights(self.operator, scores))
 
     def compute_variances(self, theta: Floats) -> Floats:
-        """V(y) = q_y (sum of w² over the cell) + p_y w_y² - theta_y².
+        """V(y) = q_y (sum of w² over the sub-table) + p_y w_y² - theta_y².
 
-        It is the same for theta plus a constant of the cell, which is chosen so that nothing large cancels.
+        It is the same for theta plus a constant of the sub-table, which is chosen so that nothing large cancels.
         """
         operator = self.operator
         scores = self.expand_to_entries(theta)
@@ -87,7 +87,7 @@ class OperatorWeights(Weighing):
         return np.asarray(np.maximum(operator.swap * sums + operator.retention * squares - scores**2, 0.0))
 
     def bound_scores(self, scores: Floats) -> tuple[Weights, Weights]:
-        """The least and the largest score of the cell."""
+        """The smallest and the largest score of the sub-table."""
         first, cells = self.operator.first_entries, self.operator.cells
         least, most = (extreme.reduceat(scores, first, axis=-1) for extreme in (np.minimum, np.maximum))
         return self._wrap_weights(least[..., cells]), self._wrap_weights(most[..., cells])
@@ -99,30 +99,30 @@ class OperatorWeights(Weighing):
 
 @dataclass(frozen=True, slots=True)
 class SetWeights(Weighing):
-    """Records that show random sets of values."""
+    """Records that publish random sets of values."""
 
     size: int
     members: int
     hold: float
-    """The chance that a set holds the true value."""
+    """The probability that a set holds the true value."""
     other: float
-    """The chance that it holds one given other value."""
+    """The probability that it holds one given other value."""
 
     def expand_to_entries(self, theta: Floats) -> Floats:
-        """Every place is an entry."""
+        """Returns theta: every index of the domain is an entry."""
         return theta
 
     def weigh_scores(self, scores: Floats) -> Weights:
-        """A set adds (the sum of its scores - b S) / (a - b)."""
+        """The weight of a set: (the sum of its scores - b S) / (a - b)."""
         gain = self.hold - self.other
         return Weights(scores / gain, -self.other * scores.sum(axis=-1) / gain)
 
     def compute_variances(self, theta: Floats) -> Floats:
         """The variance of the sum of the scores in a set, over (a - b)².
 
-        Whether the set holds y decides how many of the n = m - 1 other values it holds, k = d - 1 or d; these are drawn
-        without replacement. Their sum has the variance k (n-k) / (n-1) times that of the others' scores, and y itself
-        moves the mean by theta_y less the mean of the others. All sets have d members, so a constant changes nothing.
+        If the set holds y, it holds k = d - 1 of the n = m - 1 other values, otherwise k = d. These are drawn without
+        replacement. Their sum has the variance k (n-k) / (n-1) times that of the others' scores, and y itself moves the
+        mean by theta_y less the mean of the others. All sets have d members, so a constant changes nothing.
         """
         scores = theta - theta[..., :1]
         others = self.size - 1
@@ -136,13 +136,13 @@ class SetWeights(Weighing):
         return np.asarray(variances / (self.hold - self.other) ** 2)
 
     def bound_scores(self, scores: Floats) -> tuple[Weights, Weights]:
-        """The least and the largest score of all."""
+        """The smallest and the largest of all scores."""
         nothing = np.zeros_like(scores)
         return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
 
 
 def estimate_total(weighing: Weighing, pieces: Sequence[SumPiece]) -> Moments:
-    """Estimate the sum over all pieces; the variance without bias too, but never below what it is at least."""
+    """Estimates the sum over all pieces, and its variance without bias, but at least its certain minimum."""
     value, variance, floor = 0.0, 0.0, 0.0
     for piece in pieces:
         spread = weighing.compute_variances(piece.theta)
@@ -161,7 +161,7 @@ def make_weighted_method(  # noqa: PLR0913, PLR0917 - a method in its parts
     needs_hits_only: Callable[[DesignT], bool] | None = None,
     twin: Callable[[DesignT, Tally, Holdings | None], BrowserEstimator] | None = None,
 ) -> Method[DesignT]:
-    """The unbiased way to estimate of a design whose records have weights: sums and weights are the same for all."""
+    """The unbiased method for a design whose records have weights: sums and weights are the same for all designs."""
     return Method(
         label,
         assumption,
@@ -185,7 +185,7 @@ def compute_count_variances(records: tuple[Floats, Floats], rows: Floats, counts
 
 
 def compute_certain_bounds(weighing: Weighing, pieces: Sequence[SumPiece]) -> tuple[float, float]:
-    """Between what the sum must lie, whoever holds what."""
+    """The certain bounds of the sum, whatever the true values are."""
     if not all(piece.has_bounds for piece in pieces):
         return -math.inf, math.inf
     ranges = [(weighing.bound_scores(weighing.expand_to_entries(piece.theta)), piece.tally) for piece in pieces]

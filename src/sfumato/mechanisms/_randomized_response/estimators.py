@@ -1,4 +1,4 @@
-"""The estimators of mechanisms that keep or redraw within cells."""
+"""The estimators of mechanisms that keep a value or redraw it within its sub-table."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ EM_STEPS = 10_000
 
 NO_ASSUMPTION = "none: the randomness is the perturbation's own, and its probabilities are published"
 SPREAD_ASSUMPTION = (
-    "the records of a value that a condition selects are spread over the cells as all records of that value are"
+    "among the records of a value, those that a condition selects are spread over the sub-tables as all of them are"
 )
-BIAS_NOTE = "biased, and its error is not known: use it to compare, not to conclude"
+BIAS_NOTE = "biased with unknown error: use it for comparison only"
 PLUG_IN_NOTE = (
-    "slightly biased: its weights are estimated from the same release; an error is given only if the release publishes "
-    "the shares of its cells"
+    "slightly biased: its weights are estimated from the same release; an error is given only if the release "
+    "publishes the shares of its sub-tables"
 )
 
 
 class CellDesign(Protocol):
-    """A design of cells in which records are kept or redrawn."""
+    """A design of sub-tables in which values are kept or redrawn."""
 
     @property
     def operator(self) -> Operator:
-        """The cells, laid out as arrays."""
+        """The sub-tables as arrays."""
         ...
 
     @property
     def cell_shares(self) -> Floats | None:
-        """Which part of each value's records is in each cell, where the holder has made that public."""
+        """The share of each value's records in each sub-table, if the data steward published it."""
         ...
 
 
@@ -68,25 +68,25 @@ def _estimate_least_squares(design: CellDesign, tally: Tally, value_sets: Sequen
     estimates = estimate_least_squares(design.operator, tally, _find_shares(design, tally), value_sets)
     if design.cell_shares is not None:
         return estimates
-    # The error of shares that are estimated themselves is not known, and can be most of the error.
+    # The error of estimated shares is unknown, and can be most of the error.
     return [replace(moments, base=np.full(len(moments), np.nan)) for moments in estimates]
 
 
 def make_moments_without_error(values: Floats, tally: Tally) -> Moments:
-    """Counts of whose error nothing is known."""
+    """Counts with an unknown error."""
     nothing, rows = np.zeros(len(values)), tally.rows.astype(np.float64)
     return Moments(values, np.full(len(values), np.nan), nothing, rows, nothing)
 
 
 def _find_shares(design: CellDesign, tally: Tally) -> Floats:
-    """The published shares, or else those that the whole release lets one estimate."""
+    """The published shares, or those estimated from the whole release."""
     if design.cell_shares is not None:
         return design.cell_shares
     return estimate_shares(design.operator, estimate_entry_counts(design.operator, tally.release_tally or tally))
 
 
 def _make_twin(design: CellDesign, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
-    """The cells with their coins."""
+    """The browser version, from the sub-tables and their retentions."""
     operator = design.operator
     numbers = {
         "places": operator.places,
@@ -112,7 +112,7 @@ EM: Method[CellDesign] = Method(
     "iterative Bayes (EM), biased", NO_ASSUMPTION, _estimate_by_iteration, note=BIAS_NOTE, is_reproduction=True
 )
 CELLS_EM: Method[CellDesign] = Method(
-    "iterative Bayes (EM) over all cells, biased",
+    "iterative Bayes (EM) over all sub-tables, biased",
     SPREAD_ASSUMPTION,
     _estimate_by_iteration,
     needs_whole=True,
@@ -120,7 +120,7 @@ CELLS_EM: Method[CellDesign] = Method(
     is_reproduction=True,
 )
 CELLS_GLS: Method[CellDesign] = Method(
-    "generalised least squares over all cells, normal interval",
+    "generalised least squares over all sub-tables, normal interval",
     SPREAD_ASSUMPTION,
     _estimate_least_squares,
     needs_whole=True,

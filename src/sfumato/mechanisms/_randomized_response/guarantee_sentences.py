@@ -1,4 +1,4 @@
-"""Words and numbers that several mechanisms say alike: cells as their holder sees them, and what is promised."""
+"""Sentences and numbers that several mechanisms share: sub-tables for the data steward, and guarantees."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ BOUND_RISK = 0.05
 """The error bound of the small-domain paper (its Theorem 2) holds with probability 1 - RISK."""
 
 BOUND_FACTOR = 2 * math.sqrt(math.log(2 / BOUND_RISK))
-"""The factor of that bound which depends on the risk alone."""
+"""The factor of that bound that depends only on the risk."""
 
 LONGEST_RATIO = 12
-"""A rational with more letters than this is a decimal where people look at it."""
+"""A rational longer than this is displayed as a decimal."""
 
 FACTOR_TOLERANCE = Fraction(1, 10**7)
-"""What a factor may be above a round number, in proportion, and still be called just over it."""
+"""The largest relative excess over a round number that is described as "just over" it."""
 
 
 def compute_error_bound(total: int, retention: Fraction) -> float:
-    """Theorem 2 of the small-domain paper: the largest error of any share, loose by 5 to 57 times."""
+    """Theorem 2 of the small-domain paper: the largest error of any share, 5 to 57 times too large."""
     return BOUND_FACTOR / (math.sqrt(total) * float(retention))
 
 
 def describe_sub_table(
     histogram: Histogram, places: Iterable[int], counts: Sequence[int], prior: Fraction, retention: Fraction
 ) -> Json:
-    """One cell in JSON: its values and counts, the prior it covers, and its retention."""
+    """One sub-table in JSON: its values and counts, the prior it covers, and its retention."""
     values = [histogram.values[place] for place in places]
     swap = (1 - retention) / len(values)
     return {
@@ -52,13 +52,13 @@ def format_ratio(number: Fraction) -> str:
 
 
 def format_number(number: str | float) -> str:
-    """A number for people; a rational that is too long to read is a decimal."""
+    """A number for people; a long rational becomes a decimal."""
     is_short = isinstance(number, str) and len(number) <= LONGEST_RATIO
     return str(Fraction(number)) if is_short else f"{float(Fraction(number)):.4g}"
 
 
 def format_factor(number: Fraction | str | float) -> str:
-    """By how much odds may rise: the fourth digit is rounded up, and a hair above a round number is said in words."""
+    """The factor by which odds may rise, rounded up at the fourth digit; "just over" if barely above a round number."""
     factor = Fraction(number)
     unit = Fraction(10) ** (math.floor(math.log10(factor)) - 3)
     whole = factor // unit * unit
@@ -68,7 +68,7 @@ def format_factor(number: Fraction | str | float) -> str:
 
 
 def format_percent(number: Fraction | str) -> str:
-    """A share for people: exactly if that can be read, and in per cent."""
+    """A share for people: exact if short enough, and in per cent."""
     share = Fraction(number)
     if len(str(share)) > LONGEST_RATIO:
         return f"{float(share):.2%}"
@@ -76,7 +76,7 @@ def format_percent(number: Fraction | str) -> str:
 
 
 def state_any_prior(bound: BreachBound) -> str:
-    """The promise for every prior and every statement, upward and downward."""
+    """States the guarantee for every prior and every statement, upward and downward."""
     if bound.rows > 1:
         return (
             f"Take a person with up to {bound.rows} records, and any statement about all of that person's sensitive "
@@ -106,7 +106,7 @@ def state_any_prior(bound: BreachBound) -> str:
 
 
 def describe_choice(bound: BreachBound) -> str:
-    """What the choice of a mechanism tells under a tolerance, of which a bound on odds alone is made."""
+    """States what the choice of the mechanism discloses if a bound on odds alone was made from a tolerance."""
     if not bound.is_odds_only:
         return ""
     return (
@@ -118,7 +118,7 @@ def describe_choice(bound: BreachBound) -> str:
 
 
 def summarize_sub_tables(cells: Sequence[JsonView]) -> str:
-    """What a plan of cells decided, in one line."""
+    """The decisions of a plan with sub-tables, in one line."""
     if len(cells) == 1:
         return f"retention {cells[0]['retention']}; odds may rise {format_factor(cells[0]['amplification'])}"
     sizes = sorted({len(cell["values"]) for cell in cells})
@@ -127,9 +127,9 @@ def summarize_sub_tables(cells: Sequence[JsonView]) -> str:
 
 
 def check_several(histogram: Histogram) -> None:
-    """Refuse a domain of one value."""
+    """Refuses a domain of one value."""
     if histogram.domain_size == 1:
         raise InfeasibleError(
-            "the sensitive column has one value, so there is nothing to hide it among; declare the whole domain with a "
-            "domain file, or publish without this column."
+            "the sensitive column has only one value, so no other value can replace it; declare the whole domain "
+            "with a domain file, or publish without this column."
         )

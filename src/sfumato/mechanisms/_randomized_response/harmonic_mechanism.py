@@ -1,4 +1,4 @@
-"""The harmonic operator: one coin for all values, and redraws that favour the values with the strictest bounds.
+"""The harmonic operator: one retention for all values, and redraws that favour the values with the strictest bounds.
 
 Claim: for each value with a bound and every prior: whoever gave the value a chance of at most its prior gives it at
 most its posterior afterwards. Single values only, and it is not promised that a chance does not fall.
@@ -7,9 +7,9 @@ records than any other operator with one coin for all values.
 Published: the domain, the bounds, the retention and the chance to be redrawn into each value. Nothing in it follows the
 counts but bounds that come from a tolerance, which hold shares that were rounded down.
 Notation: m = domain_size, γ_j = amplification of the bound of value j, p = retention, b_j = swaps: the chance that a
-record is redrawn into value j, whatever it holds, so that p + (sum of b_j) = 1. The demand of value j is
-p + b_j <= γ_j b_j, the smallest b_j is p / (γ_j - 1), and p = 1 / (1 + sum of 1 / (γ_j - 1)). A value without a bound
-is never drawn. Of other values than j, a record of j is as likely to show each as anybody else, or less.
+record is redrawn into value j, whatever it holds, so that p + (sum of b_j) = 1. The demand of value j is p + b_j <= γ_j
+b_j, the smallest b_j is p / (γ_j - 1), and p = 1 / (1 + sum of 1 / (γ_j - 1)). A value without a bound is never drawn.
+Of other values than j, a record of j is as likely to show each as anybody else, or less.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ NAME = "harmonic"
 CERTAINTY_NOTE = "A record that shows a value without a bound holds it, for certain."
 
 MOST_KEEP_OUTCOMES = 1 << 40
-"""So many outcomes keep a value where the exact chances need more; the others are rounded up, towards privacy."""
+"""The largest number of outcomes that keep a value if exact chances need more; swaps are rounded up, towards privacy.
+"""
 
 
 Options = per_value.DirectionOptions
@@ -79,7 +80,7 @@ Options = per_value.DirectionOptions
 
 @dataclass(frozen=True)
 class Plan:
-    """Of `words` outcomes the first `keep_words` keep a value, and each value owns `swap_words` of the rest."""
+    """The design and its draws: of `words` outcomes, the first `keep_words` keep a value; `swap_words` give each."""
 
     histogram: Histogram
     bounds: Bounds
@@ -94,12 +95,12 @@ class Plan:
 
     @cached_property
     def outcome_ends(self) -> UInts:
-        """The outcome after the last of each value."""
+        """The index after the last outcome of each value."""
         return np.cumsum([self.keep_outcomes, *self.swap_outcomes], dtype=np.uint64)[1:]
 
     @cached_property
     def design(self) -> Design:
-        """What is published of the plan."""
+        """The published part of the plan."""
         outcome_count = self.outcome_count
         retention, *swaps = (
             Fraction(outcomes, outcome_count) for outcomes in (self.keep_outcomes, *self.swap_outcomes)
@@ -109,7 +110,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Design:
-    """What the analyst needs: the domain, the bounds, the retention and the chance to be redrawn into each value."""
+    """The published numbers: the domain, the bounds, the retention and the chance to be redrawn into each value."""
 
     domain: tuple[Value, ...]
     bounds: Bounds
@@ -123,7 +124,7 @@ class Design:
         return HarmonicWeights(float(self.retention), np.array([float(swap) for swap in self.swaps]))
 
     def to_json(self) -> Json:
-        """Write the design down; rationals as strings."""
+        """Writes the design as JSON; rationals as strings."""
         return {
             "domain": values_to_json(self.domain),
             **per_value.describe_bounds(self.bounds, self.tolerance),
@@ -136,13 +137,13 @@ class Design:
 
 
 def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draws: Draws, /) -> Plan:
-    """Choose the largest retention, and redraw into each value as often as its bound demands."""
+    """Chooses the largest retention, and redraws into each value as often as its bound demands."""
     check_several(histogram)
     bounds = per_value.list_bounds(histogram, spec)
     if options.direction is Direction.BOTH:
         raise InfeasibleError(
-            "the harmonic operator keeps beliefs from rising and not from falling; leave `direction='both'` out, or "
-            "choose `mechanism='fine-grain'`, `mechanism='uniform'` or `mechanism='subset'`."
+            "the harmonic operator bounds rising beliefs only. Leave out `direction='both'`, or choose "
+            "`mechanism='fine-grain'`, `mechanism='uniform'` or `mechanism='subset'`."
         )
     gains = [None if bound is None else bound.amplification - 1 for bound in bounds]
     keep = math.lcm(*(gain.numerator for gain in gains if gain is not None))
@@ -151,31 +152,31 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
         keep //= 2
     if not keep:
         raise InfeasibleError(
-            "a posterior is so close to its prior that no value could ever be kept, and nothing could be counted; "
+            "a posterior is so close to its prior that no value could ever be kept, so nothing could be counted; "
             "allow larger posteriors."
         )
     return Plan(histogram, bounds, spec.tolerance, keep, tuple(swaps))
 
 
 def _compute_least_swap(keep: int, gain: Fraction | None) -> int:
-    """How many outcomes a value must own so that its bound holds: keep / (γ - 1), rounded up."""
+    """The number of outcomes a value must own so that its bound holds: keep / (γ - 1), rounded up."""
     return 0 if gain is None else -(-keep * gain.denominator // gain.numerator)
 
 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
-    """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
+    """Perturbs a batch of codes; `first_row` is the number of the batch's first record."""
     outcomes = draws.get_stream(f"{NAME}/coins").draw_integers(first_row, len(codes), plan.outcome_count)
     swapped = np.searchsorted(plan.outcome_ends, outcomes, side="right")
     return PerturbedRecords(np.where(outcomes < plan.keep_outcomes, codes, swapped).astype(codes.dtype))
 
 
 def make_design(plan: Plan, /) -> Design:
-    """What is published of the plan."""
+    """The published part of the plan."""
     return plan.design
 
 
 def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
-    """Read a design back, given the Data Package types of its columns."""
+    """Reads a design back, given the Data Package types of its columns."""
     parsed_design = Design(
         values_from_json(design_json["domain"], types),
         *per_value.read_bounds(design_json),
@@ -193,7 +194,9 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
         raise ReleaseFormatError("the design's retention or swaps are out of range.")
     pairs = zip(compute_amplifications(parsed_design.bounds), parsed_design.swaps, strict=True)
     if any(bound is not None and parsed_design.retention > (bound - 1) * swap for bound, swap in pairs):
-        raise ReleaseFormatError("the design's retention is higher than its bounds allow, so its promise is untrue.")
+        raise ReleaseFormatError(
+            "the design's retention is higher than its bounds allow, so its guarantee does not hold."
+        )
     return parsed_design
 
 
@@ -202,21 +205,21 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
 
 @dataclass(frozen=True, slots=True)
 class HarmonicWeights(Weighing):
-    """Records kept by one coin, or redrawn by one law for all of them."""
+    """Records that are kept with one probability, or redrawn from one distribution."""
 
     retention: float
     swaps: Floats
 
     def expand_to_entries(self, theta: Floats) -> Floats:
-        """Every place is an entry."""
+        """Returns theta: every index of the domain is an entry."""
         return theta
 
     def weigh_scores(self, scores: Floats) -> Weights:
-        """A record that shows y adds (score_y - sum of b_j score_j) / p."""
+        """The weight of a record that publishes y: (score_y - sum of b_j score_j) / p."""
         return Weights(scores / self.retention, -(scores * self.swaps).sum(axis=-1) / self.retention)
 
     def compute_variances(self, theta: Floats) -> Floats:
-        """The variance of the score that a record of y shows, over p²: its own with p, and that of j with b_j.
+        """The variance of the published score of a record of y, over p²: its own with p, and that of j with b_j.
 
         A constant changes nothing, and is chosen so that nothing large cancels.
         """
@@ -226,18 +229,18 @@ class HarmonicWeights(Weighing):
         return np.asarray(np.maximum(variances, 0.0) / self.retention**2)
 
     def bound_scores(self, scores: Floats) -> tuple[Weights, Weights]:
-        """The least and the largest score of all."""
+        """The smallest and the largest of all scores."""
         nothing = np.zeros_like(scores)
         return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
 
 
 def make_encoding(design: Design, /) -> ValueEncoding:
-    """Each record shows one value of the domain."""
+    """Each record publishes one value of the domain."""
     return ValueEncoding(np.arange(len(design.domain)))
 
 
 def make_weights(design: Design, /) -> WeightColumns:
-    """What a row adds to the unbiased count of a value: if it shows that value, and otherwise."""
+    """The contribution of a row to the unbiased count of a value: if it publishes that value, and otherwise."""
     size, swaps = len(design.domain), design.weighing.swaps
     return {
         "cell": np.zeros(size, dtype=np.int32),
@@ -248,10 +251,10 @@ def make_weights(design: Design, /) -> WeightColumns:
 
 
 def _estimate_closed_form(design: Design, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """Estimate (o - R b) / p, where b is the chance to be redrawn into a wanted value.
+    """Estimates (o - R b) / p, where b is the chance to be redrawn into a wanted value.
 
-    A wanted record shows a wanted value with p + b and another one with b: hits are two binomials, and their variance
-    does not depend on what the other records hold.
+    A wanted record publishes a wanted value with p + b and another one with b. Hits are the sum of two binomials, so
+    their variance does not depend on the values of the other records.
     """
     rows, estimates = tally.rows.astype(np.float64), []
     retention, nothing = np.array(design.weighing.retention), np.zeros(len(rows))
@@ -269,10 +272,10 @@ def _estimate_closed_form(design: Design, tally: Tally, value_sets: Sequence[Ind
 
 
 def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
-    """The coin, and how often each value is redrawn."""
+    """The browser version, from the retention and the chance to redraw each value."""
     weighing = design.weighing
     return BrowserEstimator(
-        Path(__file__).with_suffix(".js"), {"retention": weighing.retention, "swaps": weighing.swaps}
+        Path(__file__).with_name("harmonic.js"), {"retention": weighing.retention, "swaps": weighing.swaps}
     )
 
 
@@ -289,7 +292,7 @@ METHODS: Mapping[str, Method[Design]] = {
 
 
 def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
-    """By the coin, and by how often each value is redrawn."""
+    """The variance that one record adds, from the retention and the chance to redraw each value."""
     weighing = design.weighing
     base, slope = compute_flat_variance(np.array(weighing.retention), weighing.swaps, np.ones(len(design.domain)), 1)
     return base + slope, base
@@ -309,7 +312,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The coin, how often each value is drawn, and what it may be drawn for."""
+    """The retention, the chance to draw each value, and the bound of each."""
     published_design, names = plan.design, make_labels(plan.histogram.values)
     limits = compute_amplifications(plan.bounds)
     return {
@@ -321,7 +324,7 @@ def explain(plan: Plan, /) -> Json:
 
 
 def summarize(plan: Plan, /) -> str:
-    """The coin, in one line."""
+    """The retention in one line."""
     factors = [factor for factor in compute_amplifications(plan.bounds) if factor is not None]
     return (
         f"retention {format_number(format_ratio(plan.design.retention))}; odds may rise "
@@ -330,7 +333,7 @@ def summarize(plan: Plan, /) -> str:
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:
-    """Which values have no bound, and that beliefs may fall."""
+    """Notes the values without a bound, and that beliefs may fall."""
     notices = per_value.list_remarks(plan.histogram.values, plan.bounds, may_fall=True)
     return [
         dataclass_replace(notice, sentence=f"{notice.sentence} {CERTAINTY_NOTE}")
@@ -341,7 +344,7 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
-    """Each record by its coin: from every value alike, and more from the one that it shows."""
+    """The likelihood of each record: equal for all values, but larger for the published one."""
     codes = np.asarray(records.values)
     return compute_published_likelihoods(plan.design, codes, codes, np.arange(len(codes)))
 
@@ -349,7 +352,7 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Float
 def compute_published_likelihoods(
     design: Design, published_records: Codes, true_codes: Codes, rows: Indices, /
 ) -> tuple[Floats]:
-    """The same from the design, whatever anybody holds."""
+    """The same from the design; the other records do not matter."""
     weighing, published_codes = design.weighing, published_records[rows]
     chances = np.repeat(weighing.swaps[published_codes][:, np.newaxis], len(weighing.swaps), axis=1)
     chances[np.arange(len(published_codes)), published_codes] += weighing.retention
@@ -357,7 +360,7 @@ def compute_published_likelihoods(
 
 
 def state_guarantee(design: Design, /) -> str:
-    """The guarantee in plain words, with the numbers of this design."""
+    """States the guarantee in plain words, with the numbers of this design."""
     sentence = per_value.state_guarantee(design.domain, design.bounds, design.tolerance, may_fall=True)
     return sentence if all(design.bounds) else f"{sentence} {CERTAINTY_NOTE}"
 

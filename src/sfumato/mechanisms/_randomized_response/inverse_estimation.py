@@ -1,4 +1,4 @@
-"""From the counts of a release back to those of the table, where records were kept or redrawn within their cells.
+"""Estimates the counts of the table from those of a release whose values were kept or redrawn within sub-tables.
 
 Notation: p = retention, q = swap probability, R = rows, o = hits, k = wanted values, c = the true count.
 """
@@ -18,17 +18,17 @@ from sfumato.mechanisms._randomized_response.perturbation_operators import Opera
 from sfumato.mechanisms.estimator import Moments
 
 LARGEST_SYSTEM = 5000
-"""Least squares solve as many equations as there are values, which takes their square in memory."""
+"""The largest number of equations (one for each value) for least squares, which needs its square in memory."""
 
 COMPOSITION_STEPS = 100
-"""Steps of iterative Bayes after which a composition is good enough to take a variance from."""
+"""The number of steps of iterative Bayes that makes a composition good enough for a variance."""
 
 
 def estimate_closed_form(operator: Operator, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """Estimate without bias how many of the tallied records hold a value of each set of wanted places.
+    """Estimates without bias how many of the tallied records have a value of each set of wanted values.
 
-    Where values have coins of their own, the variance also depends on what the other records hold. That composition is
-    estimated by iterative Bayes, which never lets an expected count be zero.
+    If values have retentions of their own, the variance also depends on the values of the other records. Iterative
+    Bayes estimates that composition, and never lets an expected count be zero.
     """
     if operator.is_flat:
         return [estimate_flat_counts(operator, tally.counts, places) for places in value_sets]
@@ -37,17 +37,17 @@ def estimate_closed_form(operator: Operator, tally: Tally, value_sets: Sequence[
 
 
 def estimate_flat_counts(operator: Operator, counts: Amounts, places: Indices) -> Moments:
-    """Add up (o - kRq) / p over the cells that hold a wanted value, for each row of counts.
+    """Sums (o - kRq) / p over the sub-tables with a wanted value, for each row of counts.
 
-    A wanted record shows a wanted value with a = p + kq and another one with b = kq, so the variance of a cell is
-    [c a(1-a) + (R-c) b(1-b)] / p². How the wanted records are spread over the cells is not known: they are taken to be
-    spread as all rows are. Cells of which every value is wanted are certain.
+    A wanted record publishes a wanted value with a = p + kq and another one with b = kq, so the variance of a sub-table
+    is [c a(1-a) + (R-c) b(1-b)] / p². The distribution of the wanted records over the sub-tables is unknown, and
+    assumed to be that of all rows. A sub-table whose values are all wanted is certain.
     """
     is_wanted = np.zeros(operator.domain_size, dtype=np.bool_)
     is_wanted[places] = True
     entries = is_wanted[operator.places]
     values = operator.sum_by_cell(entries)
-    cells = np.flatnonzero(values)  # the others add nothing
+    cells = np.flatnonzero(values)  # sub-tables without a wanted value contribute nothing
     entry_numbers = np.flatnonzero(values[operator.cells])
     starts = np.searchsorted(operator.cells[entry_numbers], cells)
     entry_counts = np.ascontiguousarray(counts[:, entry_numbers])
@@ -72,14 +72,14 @@ def estimate_flat_counts(operator: Operator, counts: Amounts, places: Indices) -
 
 
 def _sum_stretches(counts: Array, starts: Indices) -> Floats:
-    """Add up each row of counts over stretches that begin at `starts`."""
+    """Sums each row of counts over stretches that begin at `starts`."""
     if not len(starts):
         return np.zeros((len(counts), 0))
     return np.add.reduceat(counts, starts, axis=1).astype(np.float64)
 
 
 def compute_flat_variance(retention: Floats, swap: Floats, rows: Floats, values: Floats | int) -> tuple[Floats, Floats]:
-    """The exact variance [c a(1-a) + (R-c) b(1-b)] / p² of each cell's estimate, as base + slope * c."""
+    """The exact variance [c a(1-a) + (R-c) b(1-b)] / p² of each sub-table's estimate, as base + slope * c."""
     other = values * swap
     own = retention + other
     base = rows * other * (1 - other) / retention**2
@@ -88,16 +88,17 @@ def compute_flat_variance(retention: Floats, swap: Floats, rows: Floats, values:
 
 
 def compute_inverse_rows(operator: Operator, places: Indices) -> Floats:
-    """What a record that shows y adds to the unbiased count of the wanted values, for each y of a single cell."""
+    """The contribution of a record that publishes y to the unbiased count, for each y of a single sub-table."""
     return compute_unbiased_weights(operator, np.isin(operator.places, places).astype(np.float64))
 
 
 def compute_unbiased_weights(operator: Operator, scores: Floats) -> Floats:
-    """What a record that shows an entry adds, so that the mean is the score of its true entry; for each entry.
+    """The weight of a record that publishes an entry, for each entry; its mean is the score of the true entry.
 
-    A record of x adds w with mean q_x T + p_x w_x, where T is the sum of w over the m entries of its cell. So w_x is
-    (score_x - q_x T) / p_x, and T is m (sum of score_j / p_j) / (sum of 1 / p_j). If one value z is never kept, its
-    score is T / m, and its weight is what the others leave of T. Scores may be an array of several, in its last axis.
+    A record of x adds w with mean q_x T + p_x w_x, where T is the sum of w over the m entries of its sub-table. So w_x
+    is (score_x - q_x T) / p_x, and T is m (sum of score_j / p_j) / (sum of 1 / p_j). If one value z is never kept, its
+    score is T / m, and its weight is the rest of T without the others. Scores may be an array of several, in its last
+    axis.
     """
     retention = operator.retention
     never_kept = np.flatnonzero(retention == 0)
@@ -114,7 +115,7 @@ def compute_unbiased_weights(operator: Operator, scores: Floats) -> Floats:
 
 
 def estimate_inverse_counts(operator: Operator, tally: Tally, compositions: Floats, places: Indices) -> Moments:
-    """Estimate by the inverse of a single cell, for each line; `compositions` says what the records of each hold.
+    """Estimates by the inverse of a single sub-table, for each line; `compositions` has the values of its records.
 
     A record of x adds weights whose mean is 1 if x is wanted and 0 if not: its variance is E[w²] less that mean.
     """
@@ -142,10 +143,10 @@ def _compute_weighted_means(numbers: Floats, weights: Floats) -> Floats:
 def estimate_by_iteration(
     operator: Operator, counts: Amounts, shares: Floats, most_steps: int, tolerance: float = 0.0
 ) -> Floats:
-    """Iterative Bayes (EM): the counts of the values under which each line of counts is likeliest, from an even start.
+    """Finds the counts that make each line of counts likeliest by iterative Bayes (EM), from an even start.
 
-    `shares` says which part of each value's records is in each cell. A line stops when none of its counts moves by
-    more than `tolerance` of all its rows in a step.
+    `shares` has the share of each value's records in each sub-table. A line stops when none of its counts moves by more
+    than `tolerance` of all its rows in a step.
     """
     rows = counts.sum(axis=1, dtype=np.float64)
     estimates = np.repeat(rows[:, np.newaxis] / operator.domain_size, operator.domain_size, axis=1)
@@ -165,7 +166,7 @@ def estimate_by_iteration(
 
 
 def estimate_shares(operator: Operator, counts: Floats) -> Floats:
-    """Which part of each value's records is in each cell, from counts of the entries; even where nothing is known."""
+    """The share of each value's records in each sub-table, from counts of the entries; even without information."""
     positive = np.maximum(counts, 0.0)
     totals = operator.sum_by_place(positive)[operator.places]
     even = 1 / operator.sum_by_place(np.ones(len(positive)))[operator.places]
@@ -173,7 +174,7 @@ def estimate_shares(operator: Operator, counts: Floats) -> Floats:
 
 
 class OperatorDesign(Protocol):
-    """A design whose records are kept or redrawn within cells."""
+    """A design whose values are kept or redrawn within sub-tables."""
 
     @property
     def operator(self) -> Operator: ...
@@ -182,7 +183,7 @@ class OperatorDesign(Protocol):
 def compute_published_likelihoods(
     design: OperatorDesign, published_records: Codes, true_codes: Codes, rows: Indices, /
 ) -> tuple[Floats]:
-    """How likely some records show their entries from each value, by the part of each value that is in their cell."""
+    """The likelihood of some records' entries given each value, by the share of each value in their sub-table."""
     operator = design.operator
     size, entries = operator.domain_size, published_records.astype(np.int64)
     keys = operator.cells[entries] * size + true_codes
@@ -192,7 +193,7 @@ def compute_published_likelihoods(
 
 
 def estimate_entry_counts(operator: Operator, tally: Tally) -> Floats:
-    """The unbiased count of each entry of a tally of one line, cell by cell."""
+    """The unbiased count of each entry of a tally of one line, for each sub-table."""
     rows = operator.sum_by_cell(tally.counts)[:, operator.cells]
     return np.asarray(((tally.counts - rows * operator.swap) / operator.retention)[0])
 
@@ -203,10 +204,10 @@ def estimate_entry_counts(operator: Operator, tally: Tally) -> Floats:
 def estimate_least_squares(
     operator: Operator, tally: Tally, shares: Floats, value_sets: Sequence[Indices]
 ) -> list[Moments]:
-    """Weigh what all cells say about all values by its precision, given the share of each value in each cell.
+    """Combines the information of all sub-tables about all values by its precision, given the shares in each.
 
-    With B = (A'VA)^-1 A'V and BA = 1, the estimate Bo has the variance B diag(E[o]) B' less the counts themselves,
-    because each record shows one entry: what it adds to its own value's count is 1 on average.
+    With B = (A'VA)^-1 A'V and BA = 1, the estimate Bo has the variance B diag(E[o]) B' less the counts themselves. The
+    reason: each record publishes one entry, so it adds 1 on average to the count of its own value.
     """
     if operator.domain_size > LARGEST_SYSTEM:
         raise QueryError(f"this method is for domains of at most {LARGEST_SYSTEM} values; use the default one.")
@@ -230,7 +231,7 @@ def estimate_least_squares(
 def _build_normal_equations(
     operator: Operator, counts: Amounts, shares: Floats, precision: Floats
 ) -> tuple[Floats, Floats]:
-    """A'VA and A'Vo for the map A from counts of values to expected entries, cell by cell."""
+    """A'VA and A'Vo for the map A from counts of values to expected entries, for each sub-table."""
     information = np.zeros((operator.domain_size, operator.domain_size))
     observed = np.zeros(operator.domain_size)
     for cell in range(len(operator.sizes)):
@@ -252,10 +253,10 @@ def _build_normal_equations(
 
 
 def compute_inverse_variances(operator: Operator, shares: Floats) -> tuple[Floats, Floats]:
-    """What one record adds to the variance of each value's count: if it holds the value, and if it holds another.
+    """The variance that one record adds to each value's count, if it has the value, and if it has another.
 
-    The other records are composed as `shares` says. A record of z that shows y adds W(y): E[W²] is q_z times the sum of
-    all W² and p_z times the W² of z itself, which the form of the inverse gives without a matrix.
+    `shares` gives the composition of the other records. A record of z that publishes y adds W(y). E[W²] is q_z times
+    the sum of all W², plus p_z times the W² of z itself. The form of the inverse gives both without a matrix.
     """
     retention, swap = operator.retention, operator.swap
     never_kept = np.flatnonzero(retention == 0)
@@ -273,7 +274,7 @@ def compute_inverse_variances(operator: Operator, shares: Floats) -> tuple[Float
 
 
 def _compute_variances_beside(operator: Operator, shares: Floats, zero: int) -> tuple[Floats, Floats]:
-    """The same where one value is never kept: the others are (o_x - o_zero) / p_x, and it has what they leave."""
+    """The same where one value is never kept: the others are (o_x - o_zero) / p_x, and this value has the rest."""
     retention, swap = operator.retention, operator.swap
     inverse = np.divide(1.0, retention, out=np.zeros_like(retention), where=retention > 0)
     squares = 2 * inverse**2
@@ -288,6 +289,6 @@ def _compute_variances_beside(operator: Operator, shares: Floats, zero: int) -> 
 
 
 def _subtract_mean(own: Floats, others: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """From second moments to variances: a record counts 1 on average if it holds the value, and else 0."""
+    """Turns second moments into variances: a record counts 1 on average if it has the value, and otherwise 0."""
     rest = shares.sum() - shares
     return own - 1, np.divide(others, rest, out=np.zeros_like(others), where=rest > 0)

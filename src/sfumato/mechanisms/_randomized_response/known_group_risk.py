@@ -1,4 +1,4 @@
-"""What an attacker learns who also knows a public column: posteriors from the joint counts of the table."""
+"""Measures the risk from an attacker who knows a public column: posteriors from the joint counts of the table."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from sfumato.mechanisms._randomized_response.perturbation_operators import Opera
 from sfumato.mechanisms.capabilities import Risk
 
 ROUNDING = 1e-9
-"""A belief above a bound by no more than this is a matter of floating-point numbers."""
+"""A belief above a bound by no more than this is rounding error."""
 
 
 def measure_risk(operator: Operator, shares: Floats, groups: Counts, priors: Floats, posteriors: Floats) -> Risk:
-    """What an attacker comes to believe who knows which group of the table a record is in, and its values' counts.
+    """The risk from an attacker who knows a record's group in the table and the counts of its values.
 
-    `groups` has a row for each group and a column for each value; a value is breached where its share of the group is
-    within its prior, and its chance, given the cell and the published value, is above its posterior. By Bayes' rule
-    that chance is g(x) P(y|x) / sum of g(z) P(y|z), with g the group's count of x times the share of x in the cell.
+    `groups` has a row for each group and a column for each value. A value is breached if its share of the group is
+    within its prior, but its chance given the sub-table and the published value is above its posterior. By Bayes' rule
+    that chance is g(x) P(y|x) / sum of g(z) P(y|z), with g the group's count of x times the share of x in the
+    sub-table.
     """
     sizes = groups.sum(axis=1, keepdims=True)
     is_covered = (groups <= sizes * priors * (1 + ROUNDING)) & (posteriors < 1)
@@ -28,7 +29,7 @@ def measure_risk(operator: Operator, shares: Floats, groups: Counts, priors: Flo
         places, retention, swap = operator.places[is_in_cell], operator.retention[is_in_cell], operator.swap[is_in_cell]
         entry_counts = groups[:, places] * shares[is_in_cell]
         covered_counts = np.where(is_covered[:, places], entry_counts, 0.0)
-        # A column for each published value y: how many are expected to show it.
+        # Each published value y has a column: the number of records expected to publish it.
         expected_counts = (entry_counts @ swap)[:, None] + entry_counts * retention
         own = covered_counts * (retention + swap) / np.where(expected_counts > 0, expected_counts, 1.0)
         other = _find_other_posteriors(covered_counts * swap, expected_counts)
@@ -39,7 +40,7 @@ def measure_risk(operator: Operator, shares: Floats, groups: Counts, priors: Flo
 
 
 def _find_other_posteriors(weights: Floats, expected_counts: Floats) -> Floats:
-    """For each published value, the largest of the other values' chances: the largest weight that is not its own."""
+    """For each published value, the largest chance of another value: the largest weight that is not its own."""
     width = weights.shape[1]
     if width == 1:
         return np.zeros_like(weights)

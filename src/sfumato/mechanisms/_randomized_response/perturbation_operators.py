@@ -1,4 +1,4 @@
-"""Records kept by a coin or redrawn within their cell: the law and the sampler of the mechanisms that do so.
+"""The perturbation operator of mechanisms that keep a value or redraw it within its sub-table, and its sampler.
 
 Notation: a record with value x of a cell of m values is kept with probability p (its retention), and else becomes each
 value of the cell with probability q = (1-p)/m, itself included.
@@ -20,52 +20,52 @@ from sfumato._records.value_records import ValueEncoding
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The values of a cell, as places in the domain, and the coin that keeps each of them."""
+    """The values of a sub-table, as indices in the domain, with the probabilities that keep each of them."""
 
     places: tuple[int, ...]
     retentions: tuple[Fraction, ...]
 
     @classmethod
     def from_retention(cls, places: Sequence[int], retention: Fraction) -> Cell:
-        """A cell with one coin for all its values."""
+        """Makes a sub-table with one retention for all its values."""
         return cls(tuple(places), (retention,) * len(places))
 
 
 class Operator:
-    """The cells of a design, laid out as arrays: one entry for each value of each cell."""
+    """The sub-tables of a design as arrays, with one entry for each value of each sub-table."""
 
     def __init__(self, cells: Sequence[Cell], domain_size: int) -> None:
         sizes = [len(cell.places) for cell in cells]
         self.domain_size = domain_size
         self.sizes = np.array(sizes, dtype=np.int64)
         self.first_entries: Indices = np.cumsum(self.sizes) - self.sizes
-        """The first entry of each cell."""
+        """The first entry of each sub-table."""
         self.cells: Indices = np.repeat(np.arange(len(cells)), sizes)
         self.places: Indices = np.array([place for cell in cells for place in cell.places], dtype=np.int64)
         self.retention: Floats = np.array([float(retention) for cell in cells for retention in cell.retentions])
         self.swap: Floats = (1 - self.retention) / self.sizes[self.cells]
         self.is_flat = all(len(set(cell.retentions)) == 1 for cell in cells)
         self.is_whole = len(cells) == 1 and np.array_equal(self.places, np.arange(domain_size))
-        """Whether there is one cell, of all values."""
+        """Whether there is one sub-table, of all values."""
 
     def sum_by_cell(self, numbers: Amounts | Mask) -> Floats:
-        """Add numbers up over the entries of each cell, which stand one after the other in the last axis."""
+        """Sums numbers over the entries of each sub-table, which are consecutive in the last axis."""
         if numbers.ndim == 1:
             return np.asarray(np.bincount(self.cells, weights=numbers, minlength=len(self.sizes)), dtype=np.float64)
         return np.add.reduceat(numbers, self.first_entries, axis=-1, dtype=np.float64)
 
     def sum_own_cell(self, numbers: Amounts | Mask) -> Floats:
-        """For each entry, the sum of the numbers of all entries of its cell; one for all, if there is one cell."""
+        """For each entry, the sum over all entries of its sub-table; a single number if there is one sub-table."""
         if len(self.sizes) == 1:
             return np.asarray(numbers.sum(axis=-1, keepdims=True), dtype=np.float64)
         return self.sum_by_cell(numbers)[..., self.cells]
 
     def expand_to_entries(self, numbers: Floats) -> Floats:
-        """From a number for each value to one for each entry."""
+        """Turns a number for each value into one for each entry."""
         return numbers if self.is_whole else numbers[..., self.places]
 
     def sum_by_place(self, numbers: Floats) -> Floats:
-        """Add numbers up over the entries of each value."""
+        """Sums numbers over the entries of each value."""
         if self.is_whole:
             return numbers
         lines = numbers.reshape(-1, numbers.shape[-1])
@@ -73,13 +73,13 @@ class Operator:
         return np.array(sums, dtype=np.float64).reshape(*numbers.shape[:-1], self.domain_size)
 
     def compute_expected_counts(self, entry_counts: Floats) -> Floats:
-        """How many records are expected to show each entry if `held` of them hold it."""
+        """The expected number of records that publish each entry, if `held` of them truly have it."""
         return self.sum_own_cell(self.swap * entry_counts) + self.retention * entry_counts
 
     def compute_likelihoods(self, shares: Floats, values: Codes, cells: Codes | None = None) -> Floats:
-        """How likely each record would show its value and cell from each value of the domain.
+        """The likelihood of each record's published value and sub-table, given each value of the domain.
 
-        `shares` says which part of a value's records is in the cell of each entry.
+        `shares` has the share of a value's records in the sub-table of each entry.
         """
         swap_chances, keep_chances = (np.zeros((len(self.sizes), self.domain_size)) for _ in range(2))
         swap_chances[self.cells, self.places] = shares * self.swap
@@ -90,15 +90,15 @@ class Operator:
         return chances
 
     def make_encoding(self) -> ValueEncoding:
-        """What a record shows: its value, and its cell if there are several."""
+        """The record encoding: a value, and its sub-table if there are several."""
         return ValueEncoding(self.places, self.cells if len(self.sizes) > 1 else None)
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionDraws:
-    """How many of the equally likely outcomes keep a record, and how many each value of its cell owns of the rest.
+    """The number of equally likely outcomes that keep a record, and the number that give each value of its sub-table.
 
-    One entry for each cell, or for each value where values have coins of their own.
+    One entry for each sub-table, or for each value if values have retentions of their own.
     """
 
     keep_outcomes: Bits64 = field(repr=False)
@@ -107,16 +107,16 @@ class RetentionDraws:
 
     @classmethod
     def of(cls, outcome_splits: Sequence[tuple[int, int]], sizes: Sequence[int]) -> RetentionDraws:
-        """Make coins from (keep, swap) pairs and the number of values of each one's cell."""
+        """Makes draws from (keep, swap) pairs and the number of values in the sub-table of each."""
         keep, swap = (np.array(column, dtype=np.uint64) for column in zip(*outcome_splits, strict=True))
         outcomes = [
             kept_outcomes + size * swapped for (kept_outcomes, swapped), size in zip(outcome_splits, sizes, strict=True)
         ]
-        # A coin that always keeps leaves nothing to divide among the values.
+        # A value that is always kept leaves nothing to divide among the others.
         return cls(keep, np.maximum(swap, np.uint64(1)), np.array(outcomes, dtype=np.uint64))
 
     def draw(self, stream: Stream, first_row: int, entry_numbers: Codes) -> tuple[Mask, Indices]:
-        """Decide each record by its coin: whether it is kept, and else which value of its cell it becomes."""
+        """Draws for each record whether it is kept, and otherwise the value of its sub-table that replaces it."""
         outcomes = stream.draw_integers(first_row, len(entry_numbers), self.outcomes.take(entry_numbers))
         keep = self.keep_outcomes.take(entry_numbers)
         is_kept = outcomes < keep
@@ -125,7 +125,7 @@ class RetentionDraws:
 
 
 def split_outcomes(size: int, amplification: Fraction) -> tuple[int, int]:
-    """Split the outcomes so that Pr[kept] is `amplification` times Pr[one given other value].
+    """Splits the outcomes so that Pr[kept] is `amplification` times Pr[one given other value].
 
     (keep + swap) / swap = amplification: with amplification a/b that is swap = b and keep = a - b. Where the exact
     rational needs more than 63 bits, keep is rounded down, towards privacy.
@@ -140,6 +140,6 @@ def split_outcomes(size: int, amplification: Fraction) -> tuple[int, int]:
 
 
 def compute_retention(outcome_split: tuple[int, int], size: int) -> Fraction:
-    """The probability of the coin that keeps a record."""
+    """The probability that a record keeps its value."""
     keep, swap = outcome_split
     return Fraction(keep, keep + size * swap)

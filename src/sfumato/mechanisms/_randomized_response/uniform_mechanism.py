@@ -1,4 +1,4 @@
-"""Uniform perturbation: keep the value with a coin, else redraw it from the whole domain.
+"""Uniform perturbation: keeps the value with some probability, and otherwise redraws it from the whole domain.
 
 Claim: (prior, posterior)-privacy for every record and every predicate of its value, upward and downward. Prior is what
 is believed from everything but the record's own published value, which may be anything: all other columns, and the true
@@ -70,7 +70,7 @@ NAME = "uniform"
 
 @dataclass(frozen=True)
 class Plan:
-    """A draw below `keep_words + domain_size * swap_words` decides a record.
+    """The design and its draws: a draw below `keep_words + domain_size * swap_words` decides a record.
 
     The first `keep_words` outcomes keep the value; each value of the domain owns `swap_words` of the rest.
     """
@@ -87,18 +87,18 @@ class Plan:
 
     @property
     def retention(self) -> Fraction:
-        """The probability of the coin that keeps a value."""
+        """The probability that a record keeps its value."""
         return compute_retention((self.keep_outcomes, self.swap_outcomes), self.histogram.domain_size)
 
     @cached_property
     def design(self) -> Design:
-        """What is published of the plan: nothing in it depends on the counts."""
+        """The published part of the plan, which does not depend on the counts."""
         return Design(self.histogram.values, self.retention, self.bound)
 
 
 @dataclass(frozen=True)
 class Design:
-    """What the analyst needs: the domain, the retention, and the bound that it was chosen for."""
+    """The published numbers: the domain, the retention, and the bound it was chosen for."""
 
     domain: tuple[Value, ...]
     retention: Fraction
@@ -111,17 +111,17 @@ class Design:
 
     @cached_property
     def operator(self) -> Operator:
-        """One cell of all values."""
+        """One sub-table of all values."""
         size = len(self.domain)
         return Operator([Cell.from_retention(range(size), self.retention)], size)
 
     @cached_property
     def cell_shares(self) -> Floats:
-        """All records of every value are in the one cell."""
+        """All records of every value are in the single sub-table."""
         return np.ones(len(self.domain))
 
     def to_json(self) -> Json:
-        """Write the design down; rationals as strings."""
+        """Writes the design as JSON; rationals as strings."""
         return {
             "domain": values_to_json(self.domain),
             "retention": str(self.retention),
@@ -130,19 +130,19 @@ class Design:
 
 
 def plan(histogram: Histogram, spec: BreachBound, options: NoOptions, draws: Draws, /) -> Plan:
-    """Choose the largest retention that the amplification allows."""
+    """Chooses the largest retention that the amplification allows."""
     check_several(histogram)
     keep, swap = split_outcomes(histogram.domain_size, spec.amplification)
     if not keep:
         raise InfeasibleError(
             f"the posterior {spec.posterior} is so close to the prior {spec.prior} that no value could ever be kept, "
-            "and nothing could be counted; allow a larger posterior."
+            "so nothing could be counted; allow a larger posterior."
         )
     return Plan(histogram, spec, keep, swap)
 
 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
-    """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
+    """Perturbs a batch of codes; `first_row` is the number of the batch's first record."""
     outcomes = draws.get_stream(f"{NAME}/coins").draw_integers(first_row, len(codes), plan.outcome_count)
     published_codes = ((outcomes - np.uint64(plan.keep_outcomes)) // np.uint64(plan.swap_outcomes)).astype(codes.dtype)
     np.copyto(published_codes, codes, where=outcomes < plan.keep_outcomes)
@@ -150,12 +150,12 @@ def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_r
 
 
 def make_design(plan: Plan, /) -> Design:
-    """What is published of the plan."""
+    """The published part of the plan."""
     return plan.design
 
 
 def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
-    """Read a design back, given the Data Package types of its columns."""
+    """Reads a design back, given the Data Package types of its columns."""
     parsed_design = Design(
         values_from_json(design_json["domain"], types),
         parse_exact(design_json["retention"], "the retention"),
@@ -165,12 +165,14 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     if not 0 < parsed_design.retention < 1 or size in (0, 1) or size != len(parsed_design.domain):
         raise ReleaseFormatError("the design's retention or domain is out of range.")
     if parsed_design.retention > (parsed_design.bound.amplification - 1) * parsed_design.swap_probability:
-        raise ReleaseFormatError("the design's retention is higher than its bound allows, so its promise is untrue.")
+        raise ReleaseFormatError(
+            "the design's retention is higher than its bound allows, so its guarantee does not hold."
+        )
     return parsed_design
 
 
 def make_encoding(design: Design, /) -> ValueEncoding:
-    """Each record shows one value of the domain."""
+    """Each record publishes one value of the domain."""
     return design.operator.make_encoding()
 
 
@@ -185,7 +187,7 @@ METHODS: Mapping[str, Method[Design]] = {
 
 
 def make_weights(design: Design, /) -> WeightColumns:
-    """What a row adds to the unbiased count of a value: if it shows that value, and otherwise."""
+    """The contribution of a row to the unbiased count of a value: if it publishes that value, and otherwise."""
     size, retention, swap = len(design.domain), design.retention, design.swap_probability
     return {
         "cell": np.zeros(size, dtype=np.int32),
@@ -196,7 +198,7 @@ def make_weights(design: Design, /) -> WeightColumns:
 
 
 def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
-    """By the coin, the same for every value."""
+    """The variance that one record adds, the same for every value."""
     retention, swap = (np.array(float(number)) for number in (design.retention, design.swap_probability))
     base, slope = compute_flat_variance(retention, swap, np.ones(len(design.domain)), 1)
     return base + slope, base
@@ -213,7 +215,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """One cell of all values."""
+    """One sub-table of all values."""
     histogram = plan.histogram
     cell = describe_sub_table(
         histogram, range(histogram.domain_size), histogram.counts, plan.bound.prior, plan.retention
@@ -222,18 +224,18 @@ def explain(plan: Plan, /) -> Json:
 
 
 def summarize(plan: Plan, /) -> str:
-    """The coin, in one line."""
+    """The retention in one line."""
     return summarize_sub_tables(explain(plan)["cells"])
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
-    """By the coin."""
+    """The likelihood of each record, from the retention."""
     published_design, codes = plan.design, np.asarray(records.values)
     return (published_design.operator.compute_likelihoods(published_design.cell_shares, codes),)
 
 
 def state_guarantee(design: Design, /) -> str:
-    """The guarantee in plain words, with the numbers of this design."""
+    """States the guarantee in plain words, with the numbers of this design."""
     keep_probability = design.retention + design.swap_probability
     return (
         f"{state_any_prior(design.bound)} It is the true one with probability {float(keep_probability):.4g}, and any "

@@ -1,4 +1,4 @@
-"""A bound for each value: how mechanisms that promise one write it down, read it back and say it in words."""
+"""Writes, reads and describes separate bounds for each value, for the mechanisms that guarantee them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sfumato.mechanisms._randomized_response.guarantee_sentences import format_f
 
 
 class Direction(StrEnum):
-    """Which beliefs are bounded: those that rise, as in the paper, or also those that fall."""
+    """The direction in which beliefs are bounded: upward as in the paper, or also downward."""
 
     UPWARD = "upward"
     BOTH = "both"
@@ -27,15 +27,15 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DirectionOptions:
-    """Which way beliefs are bounded."""
+    """The option for the direction of the bounds."""
 
     direction: Direction = option(
-        Direction.UPWARD, "direction", "Keep beliefs from rising (upward), or from falling too (both)."
+        Direction.UPWARD, "direction", "Bound only rising beliefs (upward), or falling ones too (both)."
     )
 
 
 Bounds = tuple[BreachBound | None, ...]
-"""The bound of each value of a domain; None where it has none."""
+"""The bound of each value of a domain; None for a value without one."""
 
 NAMED_VALUES = 5
 
@@ -45,12 +45,12 @@ SHARE_BOUNDS_NOTE = (
     "one, it did so in 2 of 100 cases on a public table of 46 values, and in 7 of 100 on one of 1,420. Whoever knows "
     "the values of everybody else may learn from the bounds what that record holds."
 )
-"""Measured by `bench/attacks.py` on a census and on vaccine reports. It is the same for every table: how often it is so
-for the table at hand would itself tell something of its counts."""
+"""Measured by `bench/attacks.py` on a census and on vaccine reports. The numbers are the same for every table: its own
+rate would itself disclose something about its counts."""
 
 
 def list_bounds(histogram: Histogram, spec: BreachBoundPerValue) -> Bounds:
-    """The bound of each value of a table; refused where there is none."""
+    """The bound of each value of a table; refuses a request without any."""
     bounds = spec.list_bounds(histogram.values)
     if not any(bounds):
         raise SpecError("no value of the domain has a bound, so nothing would be protected; give at least one.")
@@ -58,12 +58,12 @@ def list_bounds(histogram: Histogram, spec: BreachBoundPerValue) -> Bounds:
 
 
 def compute_amplifications(bounds: Bounds) -> tuple[Fraction | None, ...]:
-    """The bound of each value on the odds; None where it has none."""
+    """The bound of each value on the odds; None for a value without one."""
     return tuple(None if bound is None else bound.amplification for bound in bounds)
 
 
 def describe_bounds(bounds: Bounds, tolerance: Fraction | None) -> Json:
-    """The ends of the bounds, and the tolerance that made them of shares, if one did."""
+    """The ends of the bounds, and the tolerance that produced them from shares, if there was one."""
     return {
         "priors": [bound and str(bound.prior) for bound in bounds],
         "posteriors": [bound and str(bound.posterior) for bound in bounds],
@@ -72,11 +72,11 @@ def describe_bounds(bounds: Bounds, tolerance: Fraction | None) -> Json:
 
 
 def read_bounds(design_json: JsonView) -> tuple[Bounds, Fraction | None]:
-    """Read the bounds of a design back, and their tolerance."""
+    """Reads the bounds of a design, and their tolerance."""
     pairs = zip(design_json["priors"], design_json["posteriors"], strict=True)
     bounds = tuple(None if prior is None else BreachBound(prior, posterior) for prior, posterior in pairs)
     if not any(bounds):
-        raise ReleaseFormatError("no value of the design has a bound, so nothing is promised.")
+        raise ReleaseFormatError("no value of the design has a bound, so nothing is protected.")
     tolerance = parse_exact(design_json["tolerance"], "the tolerance") if "tolerance" in design_json else None
     if tolerance is not None and any(bound and min(_compute_factors(bound)) > tolerance for bound in bounds):
         raise ReleaseFormatError("a bound of the design allows more than its tolerance.")
@@ -84,7 +84,7 @@ def read_bounds(design_json: JsonView) -> tuple[Bounds, Fraction | None]:
 
 
 def _compute_factors(bound: BreachBound) -> tuple[Fraction, Fraction]:
-    """How many times a chance may be its prior, or else its odds."""
+    """The largest factors between a chance and its prior, and between their odds."""
     return bound.posterior / bound.prior, bound.amplification
 
 
@@ -94,15 +94,15 @@ def list_unprotected_values(values: Sequence[Value], bounds: Bounds) -> list[Val
 
 
 def list_remarks(values: Sequence[Value], bounds: Bounds, *, may_fall: bool) -> list[Notice]:
-    """Which values are not protected, and whether beliefs are kept from falling."""
+    """Notes the unprotected values, and that beliefs may fall if they may."""
     notices = []
     if unprotected := list_unprotected_values(values, bounds):
-        without = f"without a bound, and so not protected: {format_values(unprotected)}."
+        without = f"these values have no bound and are not protected: {format_values(unprotected)}."
         notices.append(Notice("values-unprotected", without, numbers={"values": len(unprotected)}))
     if may_fall:
         falling = (
-            "beliefs are kept from rising, not from falling: a value can be nearly ruled out for a person "
-            "(`mechanism='fine-grain'` with `direction='both'` prevents it)."
+            "beliefs are bounded upward only, so a value can be nearly ruled out for a person. "
+            "`mechanism='fine-grain'` with `direction='both'` prevents that."
         )
         notices.append(Notice("beliefs-may-fall", falling))
     return notices
@@ -113,7 +113,7 @@ REMARK_CODES = ("values-unprotected", "beliefs-may-fall")
 
 
 def state_guarantee(values: Sequence[Value], bounds: Bounds, tolerance: Fraction | None, *, may_fall: bool) -> str:
-    """The promise about single values in plain words, with its bounds."""
+    """States the guarantee for single values in plain words, with its bounds."""
     bounded = [(value, bound) for value, bound in zip(values, bounds, strict=True) if bound is not None]
     named = []
     for value, bound in bounded[:NAMED_VALUES]:

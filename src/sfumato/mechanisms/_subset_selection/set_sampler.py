@@ -1,4 +1,4 @@
-"""Sets of one size that hold the true value by a coin: planned, drawn and weighed, for the mechanisms that show sets.
+"""Plans, draws and weighs random sets of one size, for the mechanisms that publish sets.
 
 Notation: n = size, d = members, γ = amplification; a = hold = γd / (γd + n - d), b = other = (d - a) / (n - 1). All
 sets of d that hold the true value are equally likely, and so are all that do not; the former have γ times the chance of
@@ -24,19 +24,19 @@ from sfumato._request.belief_bounds import BreachBound
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response.estimation_weights import SetWeights
 
-# Sets by their number: all sets of some sizes that few values have, each numbered once, and found from its number.
+# Gives numbers to all sets of some sizes from a few values, and finds each set from its number.
 #
-# So a set of any size needs one draw below the number of sets, which is exactly uniform, instead of a draw a member.
+# So a set of any size needs one exactly uniform draw below the number of sets, instead of one draw a member.
 #
-# Values are halved until all sets of a part stand in a table. The sets of two halves are numbered by how many members
-# they have, then by how many of these are in the first half, then by the first half's number, then by the second's: the
-# number of a set falls apart into those of its halves by one search and one division, both of integers.
+# The values are halved until all sets of a part fit into a table. The sets of two halves are ordered by their number of
+# members, then by the members in the first half, then by the first half's number, then by the second's. So one search
+# and one division, both of integers, split the number of a set into those of its halves.
 
 MOST_VALUES = 63
-"""So many values have sets whose numbers, and whose bits, fit into 64."""
+"""The largest number of values whose sets have numbers, and bits, that fit into 64 bits."""
 
 TABLE_VALUES = 13
-"""All sets of so many values stand in a table, which stays in the cache of a core."""
+"""The largest number of values whose sets are all listed in a table, which then fits the cache of a core."""
 
 
 class NumberedSets(Protocol):
@@ -45,7 +45,7 @@ class NumberedSets(Protocol):
     value_count: int
 
     def find_first(self, members: int) -> int:
-        """The number of the first set of so many members."""
+        """The number of the first set with this many members."""
         ...
 
     def find_sets(self, numbers: UInts) -> Bits64:
@@ -54,7 +54,7 @@ class NumberedSets(Protocol):
 
 
 class _ListedSets:
-    """All sets of a few values, written out."""
+    """A table of all sets of a few values."""
 
     def __init__(self, values: int) -> None:
         self.value_count = values
@@ -69,7 +69,7 @@ class _ListedSets:
 
 
 class _HalvedSets:
-    """The sets of two parts of values together, of neighbouring sizes."""
+    """The sets of two parts of the values together, of neighbouring sizes."""
 
     def __init__(self, left: NumberedSets, right: NumberedSets, sizes: Sequence[int]) -> None:
         self.value_count = left.value_count + right.value_count
@@ -113,7 +113,7 @@ def _number_all_sets(values: int) -> NumberedSets:
 
 @cache
 def number_sets(values: int, *sizes: int) -> NumberedSets:
-    """The sets of so many values that have these sizes, which follow each other."""
+    """Numbers the sets of these consecutive sizes among this many values."""
     return _HalvedSets(_number_all_sets((values + 1) // 2), _number_all_sets(values // 2), sizes)
 
 
@@ -122,12 +122,12 @@ def number_sets(values: int, *sizes: int) -> NumberedSets:
 
 @dataclass(frozen=True, slots=True)
 class SubsetSelection:
-    """A draw below `words` decides whether a set holds its record's value: it does for the first `hold_words`."""
+    """Sets of one size and their draws: a draw below `words` puts the true value in for the first `hold_words`."""
 
     size: int
-    """From how many values sets are drawn."""
+    """The number of values to draw from."""
     members: int
-    """How many of them each set holds."""
+    """The number of values in each set."""
     hold_outcomes: int
     outcome_count: int
 
@@ -135,7 +135,7 @@ class SubsetSelection:
     def from_bound(cls, size: int, bound: BreachBound) -> SubsetSelection:
         """The sets that give the rarest value the smallest error within a bound.
 
-        A chance that needs more than 63 bits is rounded down, towards privacy.
+        A probability that needs more than 63 bits is rounded down, towards privacy.
         """
         members, factor = find_best_set_size(size, bound.amplification), bound.amplification
         hold = members * factor / (members * factor + size - members)
@@ -143,14 +143,14 @@ class SubsetSelection:
         selection = cls(size, members, math.floor(hold * outcome_count), outcome_count)
         if selection.hold_probability * size <= members:
             raise InfeasibleError(
-                f"the posterior {bound.posterior} is so close to the prior {bound.prior} that a set could not hold its "
-                "own value more often than others, and nothing could be counted; allow a larger posterior."
+                f"the posterior {bound.posterior} is so close to the prior {bound.prior} that a set could not hold "
+                "its own value more often than others, so nothing could be counted; allow a larger posterior."
             )
         return selection
 
     @classmethod
     def read(cls, size: int, members: int, hold: Fraction, bound: BreachBound) -> SubsetSelection:
-        """The sets that a design speaks of; those that its bound does not allow are refused."""
+        """Reads the sets of a design; refuses those that its bound does not allow."""
         if not 0 < members < size or not 0 < hold < 1:
             raise ReleaseFormatError("the design's sets or domain are out of range.")
         selection = cls(size, members, hold.numerator, hold.denominator)
@@ -162,39 +162,39 @@ class SubsetSelection:
 
     @property
     def lowest_terms(self) -> SubsetSelection:
-        """The same as a design has it: the chance in lowest terms."""
+        """The same selection with its probability in lowest terms, as a design has it."""
         return replace(
             self, hold_outcomes=self.hold_probability.numerator, outcome_count=self.hold_probability.denominator
         )
 
     @property
     def hold_probability(self) -> Fraction:
-        """The chance that a set holds the true value."""
+        """The probability that a set holds the true value."""
         return Fraction(self.hold_outcomes, self.outcome_count)
 
     @property
     def other_probability(self) -> Fraction:
-        """The chance that a set holds one given value that is not the true one."""
+        """The probability that a set holds one given value that is not the true one."""
         return (self.members - self.hold_probability) / (self.size - 1)
 
     @property
     def amplification(self) -> Fraction:
-        """How much likelier a set is from a value it holds than from one it does not."""
+        """The likelihood of a set given a value it holds, divided by that given a value it does not hold."""
         return self.hold_probability * (self.size - self.members) / (self.members * (1 - self.hold_probability))
 
     @property
     def weighing(self) -> SetWeights:
-        """How sets become weights."""
+        """The weights of sets."""
         return SetWeights(self.size, self.members, float(self.hold_probability), float(self.other_probability))
 
     def draw_bits(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Codes:
-        """The set of each record, by draws of this name; as bits, the first value highest in the first byte."""
+        """Draws the set of each record with draws of this name; as bits, the first value highest in the first byte."""
         if self.is_ranked:
             return self._draw_by_number(codes, draws, name, first_row)
         return np.packbits(self._draw_by_member(codes, draws, name, first_row), axis=1)
 
     def draw_members(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
-        """The same as a row of membership for each record."""
+        """Draws the sets as a row of membership for each record."""
         if not self.is_ranked:
             return self._draw_by_member(codes, draws, name, first_row)
         return np.unpackbits(self._draw_by_number(codes, draws, name, first_row), axis=1, count=self.size).view(
@@ -203,11 +203,11 @@ class SubsetSelection:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether the sets are so few that one number tells which it is."""
+        """Whether there are few enough sets that one number identifies each."""
         return self.size - 1 <= MOST_VALUES
 
     def _draw_by_number(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Bytes:
-        """Draw the number of a set of the other values: of one member less beside the record's own value, or of all.
+        """Draws the number of a set of other values: one member less if the record's own value is in, otherwise all.
 
         Both numbers are drawn for every record, so that no bound depends on another draw.
         """
@@ -220,7 +220,7 @@ class SubsetSelection:
         without = draws.get_stream(f"{name}/without").draw_integers(first_row, rows, all_members)
         sets = number_sets(others, self.members - 1, self.members)
         set_bits = sets.find_sets(np.where(is_held, beside, without + np.uint64(fewer))) << np.uint64(64 - others)
-        # The bits from the own value on make room for it.
+        # # the bits from the own value on make room for it
         own = codes.astype(np.uint64)
         low = set_bits & (LARGEST_WORD >> own)
         set_bits ^= low ^ (low >> np.uint64(1)) ^ (is_held.astype(np.uint64) << (np.uint64(63) - own))
@@ -231,12 +231,12 @@ class SubsetSelection:
         return bits
 
     def _draw_by_member(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
-        """Floyd's algorithm on the other values: as many draws as a set has members, each below a bound of its own.
+        """Draws sets by Floyd's algorithm on the other values: one draw a member, each below its own bound.
 
         A set that holds its record's value has one other member less, and leaves the first draw out.
         """
         rows, size = len(codes), self.size
-        # Members lie row after row in one array, which is quicker to reach than a table of two dimensions.
+        # Members are consecutive rows of one array, which is faster to access than a table of two dimensions.
         start = np.arange(rows) * size
         own = start + codes
         is_held = (
@@ -258,7 +258,7 @@ class SubsetSelection:
 def find_best_set_size(size: int, amplification: Fraction) -> int:
     """The size d that minimises b(1-b) / (a-b)², the variance that each record adds to the count of a rare value.
 
-    It lies beside n / (1 + γ), where the real-valued minimum is.
+    It is next to n / (1 + γ), where the real-valued minimum is.
     """
     middle = math.floor(size / (1 + amplification))
     near = range(max(1, middle - 1), min(size - 1, middle + 2) + 1)
@@ -272,5 +272,5 @@ def _compute_variance(size: int, members: int, amplification: Fraction) -> Fract
 
 
 def _skip_own_value(places: Indices, own: Indices) -> Indices:
-    """The places of other values, which are numbered without the own one."""
+    """Shifts the indices of the other values, which are numbered without the own one."""
     return places + (places >= own)

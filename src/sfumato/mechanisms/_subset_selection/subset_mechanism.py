@@ -1,4 +1,4 @@
-"""Subset selection: publish a random set of values, which holds the true one more often than any other.
+"""Subset selection: publishes a random set of values, which holds the true one more often than any other.
 
 Claim: (prior, posterior)-privacy for every record and every predicate of its value, upward and downward, as uniform
 perturbation has it, with a much smaller error where the domain is large.
@@ -67,11 +67,11 @@ from sfumato.mechanisms.mechanism import Mechanism
 NAME = "subset"
 
 MOST_BITS = 1 << 24
-"""As many rows are drawn at once as have this many bits."""
+"""The number of bits of the rows that are drawn at once."""
 
 
 class Form(StrEnum):
-    """How a set is written: as bits, as a list of values, or as a column of truth values for each value."""
+    """The encoding of a set: as bits, as a list of values, or as a Boolean column for each value."""
 
     BITS = "bits"
     LIST = "list"
@@ -80,7 +80,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the sets are written."""
+    """The option for the encoding of the sets."""
 
     form: Form = option(
         Form.BITS, "subset_form", "Write the sets as bits, as lists of values, or as a column for each value."
@@ -89,7 +89,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The sets, and how they are drawn."""
+    """The sets and their draws."""
 
     histogram: Histogram
     bound: BreachBound
@@ -98,13 +98,13 @@ class Plan:
 
     @property
     def subset_size(self) -> int:
-        """How many values a set holds."""
+        """The number of values in a set."""
         return self.selection.members
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What the analyst needs: the domain, the size of the sets, how often they hold the true value, and the bound."""
+    """The published numbers: the domain, the size of the sets, their probabilities, and the bound."""
 
     domain: tuple[Value, ...]
     selection: SubsetSelection
@@ -113,26 +113,26 @@ class Design:
 
     @property
     def subset_size(self) -> int:
-        """How many values a set holds."""
+        """The number of values in a set."""
         return self.selection.members
 
     @property
     def hold_probability(self) -> Fraction:
-        """The chance that a set holds the true value."""
+        """The probability that a set holds the true value."""
         return self.selection.hold_probability
 
     @property
     def other_probability(self) -> Fraction:
-        """The chance that a set holds one given value that is not the true one."""
+        """The probability that a set holds one given value that is not the true one."""
         return self.selection.other_probability
 
     @property
     def amplification(self) -> Fraction:
-        """How much likelier a set is from a value it holds than from one it does not."""
+        """The likelihood of a set given a value it holds, divided by that given a value it does not hold."""
         return self.selection.amplification
 
     def to_json(self) -> Json:
-        """Write the design down; rationals as strings."""
+        """Writes the design as JSON; rationals as strings."""
         return {
             "domain": values_to_json(self.domain),
             "subset_size": self.subset_size,
@@ -146,7 +146,7 @@ class Design:
 
 
 def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
-    """Choose the size of the sets that gives the rarest value the smallest error."""
+    """Chooses the set size that gives the rarest value the smallest error."""
     check_several(histogram)
     return Plan(histogram, spec, SubsetSelection.from_bound(histogram.domain_size, spec), options.form)
 
@@ -155,7 +155,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
 
 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
-    """Draw a set for each record; as bits, the first value in the highest bit of the first byte."""
+    """Draws a set for each record; as bits, the first value in the highest bit of the first byte."""
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)
     blocks = [
@@ -168,12 +168,12 @@ def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_r
 
 
 def make_design(plan: Plan, /) -> Design:
-    """What is published: nothing in it depends on the counts."""
+    """The published part of the plan, which does not depend on the counts."""
     return Design(plan.histogram.values, plan.selection.lowest_terms, plan.bound, plan.form)
 
 
 def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
-    """Read a design back, given the Data Package types of its columns."""
+    """Reads a design back, given the Data Package types of its columns."""
     domain, bound = values_from_json(design_json["domain"], types), BreachBound.from_json(design_json)
     if len(set(domain)) != len(domain):
         raise ReleaseFormatError("the design's sets or domain are out of range.")
@@ -186,7 +186,7 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
 
 
 def make_encoding(design: Design, /) -> SetEncoding:
-    """Each record shows a set of values."""
+    """Each record publishes a set of values."""
     size = len(design.domain)
     if design.form is Form.COLUMNS:
         return MemberColumnEncoding(size, False, design.subset_size)
@@ -194,7 +194,7 @@ def make_encoding(design: Design, /) -> SetEncoding:
 
 
 def make_weights(design: Design, /) -> WeightColumns:
-    """What a row adds to the unbiased count of a value: if its set holds that value, and otherwise."""
+    """The contribution of a row to the unbiased count of a value: if its set holds that value, and otherwise."""
     size, hold, other = len(design.domain), design.hold_probability, design.other_probability
     return {
         "place": np.arange(size, dtype=np.int32),
@@ -205,9 +205,9 @@ def make_weights(design: Design, /) -> WeightColumns:
 
 
 def _estimate_closed_form(design: Design, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """Estimate (o - kRb) / (a - b), where o counts the wanted members of all sets.
+    """Estimates (o - kRb) / (a - b), where o counts the wanted members of all sets.
 
-    The variance of a record depends on whether its own value is wanted.
+    The variance of a record is different if its own value is wanted.
     """
     weighing, rows = design.selection.weighing, tally.rows.astype(np.float64)
     nothing, estimates = np.zeros(len(rows)), []
@@ -226,9 +226,9 @@ def _estimate_closed_form(design: Design, tally: Tally, value_sets: Sequence[Ind
 
 
 def _compute_hit_chances(design: Design, value_count: int, lines: int) -> Floats | None:
-    """The chances of a hit, where a record shows one wanted value or none, or all that are wanted but for at most one.
+    """The probabilities of a hit if sets hold at most one wanted value, or miss at most one.
 
-    The second is so for all values but one: a hit is then a set that does not hold that one.
+    The second case has all values wanted but one: a hit is then a set that does not hold this value.
     """
     hold, other = float(design.hold_probability), float(design.other_probability)
     if value_count == len(design.domain) - 1:
@@ -239,8 +239,8 @@ def _compute_hit_chances(design: Design, value_count: int, lines: int) -> Floats
 
 
 def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
-    """The sets, and how often they hold a value."""
-    return BrowserEstimator(Path(__file__).with_suffix(".js"), asdict(design.selection.weighing))
+    """The browser version, from the sets and their probabilities."""
+    return BrowserEstimator(Path(__file__).with_name("subset.js"), asdict(design.selection.weighing))
 
 
 CLOSED: Method[Design] = make_weighted_method(
@@ -260,7 +260,7 @@ METHODS: Mapping[str, Method[Design]] = {
 
 
 def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
-    """By how often a set holds the value of its record, and another one; the same for every value."""
+    """The variance that one record adds, the same for every value."""
     hold, other = float(design.hold_probability), float(design.other_probability)
     alike = np.ones(len(design.domain)) / (hold - other) ** 2
     return hold * (1 - hold) * alike, other * (1 - other) * alike
@@ -280,7 +280,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The sets, and what they promise."""
+    """The sets and their guarantee, in JSON."""
     published_design = make_design(plan)
     return {
         "subset_size": published_design.subset_size,
@@ -291,7 +291,7 @@ def explain(plan: Plan, /) -> Json:
 
 
 def summarize(plan: Plan, /) -> str:
-    """The sets, in one line."""
+    """The sets in one line."""
     published_design = make_design(plan)
     return (
         f"sets of {published_design.subset_size} values; odds may rise {format_factor(published_design.amplification)}"
@@ -299,15 +299,15 @@ def summarize(plan: Plan, /) -> str:
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:
-    """Sets of one value are nothing new."""
+    """Notes that sets of one value are uniform perturbation."""
     if plan.subset_size > 1:
         return []
-    sentence = "sets of one value are the best here, so this is uniform perturbation written as sets."
+    sentence = "sets of one value are the best here; that is uniform perturbation, written as sets."
     return [Notice("sets-of-one", sentence)]
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
-    """A set is likelier from a value that it holds, by the amplification."""
+    """The likelihood of a set: larger by the amplification for the values that it holds."""
     bits = np.unpackbits(np.asarray(records.values), axis=1, count=plan.histogram.domain_size)
     return compute_published_likelihoods(make_design(plan), bits, bits, np.arange(len(bits)))
 
@@ -315,12 +315,12 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Float
 def compute_published_likelihoods(
     design: Design, published_records: Codes, true_codes: Codes, rows: Indices, /
 ) -> tuple[Floats]:
-    """The same from the design and rows of zeros and ones, whatever anybody holds."""
+    """The same from the design and rows of zeros and ones; the other records do not matter."""
     return (np.where(published_records[rows], float(design.amplification), 1.0),)
 
 
 def state_guarantee(design: Design, /) -> str:
-    """The guarantee in plain words, with the numbers of this design."""
+    """States the guarantee in plain words, with the numbers of this design."""
     return (
         f"{state_any_prior(design.bound)} What is published of a record is a set of {design.subset_size} of the "
         f"{len(design.domain)} values. It holds the true one with probability {float(design.hold_probability):.4g}, "

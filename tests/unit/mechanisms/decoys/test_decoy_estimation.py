@@ -236,7 +236,7 @@ def test_groups_that_a_method_is_not_for_have_counts_without_an_interval(method:
     total = METHODS[method].total
     assert total is not None
     assert np.isnan(total(design, [SumPiece(np.arange(11.0), shown, shown)]).base)
-    with pytest.raises(QueryError, match=r"^no interval: .*; a page has numbers with an interval only"):
+    with pytest.raises(QueryError, match=r"^no interval: .*; a page only shows numbers with an interval"):
         METHODS[method].twin(design, Tally.of_symbols(COUNTS), None)  # type: ignore[misc]
 
 

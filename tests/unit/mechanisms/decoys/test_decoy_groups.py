@@ -1,4 +1,4 @@
-"""Decoy groups: whatever way they are made, nobody is lost, no group holds a value twice, and the law is exact."""
+"""Decoy groups: whatever way they are made, nobody is lost, no group has a value twice, and the law is exact."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def tables(draw: st.DrawFn, largest: int = 60) -> tuple[list[int], int]:
 
 
 def check_groups(groups: Groups, counts: Sequence[int], group_size: int) -> None:
-    """Nobody is lost, no group holds a value twice or is too small, and there are as many groups as can be."""
+    """Nobody is lost, no group has a value twice or is too small, and there are as many groups as can be."""
     runs, held = runs_of(groups), Counter[int]()
     for members, length in runs:
         assert length > 0

@@ -56,11 +56,9 @@ def test_columns_that_do_not_have_the_combinations_of_the_domain_are_an_error_of
 def test_every_column_must_let_groups_be_made() -> None:
     values = [(disease, drug) for disease in ("cold", "flu", "gout") for drug in ("pill", "tea")]
     histogram = Histogram.of(values, [10, 1] * 3, (3, 2))
-    with pytest.raises(
-        InfeasibleError, match=r"^one value is held by 30 of 33 records, and with groups of 2"
-    ) as caught:
+    with pytest.raises(InfeasibleError, match=r"^one value belongs to 30 of 33 records, but groups of 2") as caught:
         _decoys.plan(histogram, DecoyGroups(2), Options(), keyed_draws(0))
-    assert caught.value.sentence_with_values.startswith("'pill' is held by 30 of 33 records, ")
+    assert caught.value.sentence_with_values.startswith("'pill' belongs to 30 of 33 records, ")
 
 
 def test_records_show_a_value_of_their_group_in_each_column() -> None:
@@ -238,7 +236,7 @@ def test_rare_values_need_a_limit(rare: RareTreatment) -> None:
 
 @pytest.mark.parametrize("group_size", [1, 0, -1])
 def test_a_group_of_one_is_refused(group_size: int) -> None:
-    with pytest.raises(SpecError, match=f"^the group size is {group_size}, and must be at least 2"):
+    with pytest.raises(SpecError, match=f"^the group size is {group_size} and must be at least 2"):
         DecoyGroups(group_size)
 
 
@@ -253,7 +251,10 @@ def remarks(counts: Sequence[int], options: Options | None = None, group_size: i
 
 def test_the_rarest_value_is_named_with_its_ratio() -> None:
     said = remarks((40, 30, 28, 2))
-    assert any("whoever sees 'value 3' published finds it 49.0 times likelier" in each for each in said)
+    assert any(
+        "if 'value 3' is published for a person, the odds that the person has it rise 49.0 times" in each
+        for each in said
+    )
 
 
 def test_a_value_in_nearly_all_groups_is_named() -> None:
@@ -263,13 +264,15 @@ def test_a_value_in_nearly_all_groups_is_named() -> None:
 
 def test_values_above_the_limit_are_named_and_else_nothing_is_said_of_them() -> None:
     said = remarks((40, 30, 26, 2, 1, 1), Options(ratio_limit=30))
-    assert any("above the likelihood ratio of 30: 'value 3', 'value 4', 'value 5';" in each for each in said)
+    assert any("above the likelihood ratio of 30: 'value 3', 'value 4', 'value 5'." in each for each in said)
     assert not any("likel" in each for each in remarks((40, 30, 30), Options(ratio_limit=30)))
 
 
 def test_groups_of_the_literature_are_advised_against() -> None:
-    assert any("not for publishing" in each for each in remarks((4, 3, 3), Options(GroupCreation.ANATOMY)))
-    assert not any("not for publishing" in each for each in remarks((4, 3, 3), Options(GroupCreation.ANATOMY_RANDOM)))
+    assert any("not for a publication" in each for each in remarks((4, 3, 3), Options(GroupCreation.ANATOMY)))
+    assert not any(
+        "not for a publication" in each for each in remarks((4, 3, 3), Options(GroupCreation.ANATOMY_RANDOM))
+    )
 
 
 def test_shrinking_is_proposed_where_counts_are_uncertain_with_its_error_and_its_bias() -> None:
@@ -287,7 +290,7 @@ def test_shrinking_is_proposed_for_one_column() -> None:
     assert not any("shrunk" in str(each) for each in _decoys.list_remarks(two_columns()))
     proposal = _decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES,), 2, GroupCreation.MIXED))
     assert proposal is not None
-    assert "it is biased" in proposal
+    assert "biased" in proposal
     assert (
         _decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES, DRUGS), 2, GroupCreation.MIXED)) is None
     )

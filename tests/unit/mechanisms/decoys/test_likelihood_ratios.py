@@ -96,7 +96,7 @@ def test_figures_of_ten_million_records_are_quick_and_near_the_normal_law() -> N
 
 
 def test_exact_tail_of_too_many_seats_is_refused() -> None:
-    with pytest.raises(SpecError, match="take the rounded figure"):
+    with pytest.raises(SpecError, match="Use the rounded chance"):
         compute_tail(EXACT_SEATS // 10 + 1, 10, TENTH)
 
 
@@ -255,14 +255,14 @@ def test_figures_of_numpy_integers_are_those_of_integers() -> None:
         (lambda: compute_tail(5, 1, TENTH), "at least 2"),
         (lambda: compute_tail(5, 2, Fraction(0)), "above 0"),
         (lambda: compute_tail_figure(5, 2, Fraction(-1)), "above 0"),
-        (lambda: compute_error_probability(0, 2, TENTH), "below 1"),
+        (lambda: compute_error_probability(0, 2, TENTH), "largest count is 0"),
         (lambda: find_chebyshev_count(2, TENTH, Fraction(0)), "between 0 and 1"),
         (lambda: find_accurate_count(2, TENTH, Fraction(1)), "between 0 and 1"),
         (lambda: find_accurate_count(1, TENTH, TENTH), "at least 2"),
         (lambda: compute_leak(21, 100, 5), "at most 20"),
         (lambda: compute_leak(0, 0, 5), "at most 0"),
         (lambda: compute_likelihood_ratio(0, 100, 5), "never published"),
-        (lambda: compute_amplification(11, 10, 5), "cannot hold"),
+        (lambda: compute_amplification(11, 10, 5), "cannot have"),
     ],
 )
 def test_what_makes_no_sense_is_refused(ask: Callable[[], object], complaint: str) -> None:

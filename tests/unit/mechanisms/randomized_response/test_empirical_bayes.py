@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from releases import published_by
 from selection import examples
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.estimate import Estimate
 from sfumato._query.intervals import compute_intervals, compute_standard_errors
 from sfumato._query.release import Release
@@ -181,7 +181,7 @@ def test_an_answer_says_that_it_is_shrunk_and_whose_interval_it_has(release: Rel
     shrunk, closed = (release.count("gout", where="age = 21", method=method) for method in ("shrunk", None))
     assert "biased" in shrunk.method
     assert shrunk.note is not None
-    assert shrunk.note.startswith("biased: pulled towards")
+    assert shrunk.note.startswith("biased: shrunk towards")
     assert shrunk.interval() == closed.interval()
     digits = 1 if "." in str(closed) else 0
     assert str(shrunk) == f"{shrunk.value:.{digits}f} beside {closed}"
@@ -192,7 +192,7 @@ def test_an_answer_says_that_it_is_shrunk_and_whose_interval_it_has(release: Rel
 
 def test_what_is_shrunk_is_neither_made_consistent_nor_added_up(release: Release) -> None:
     sql = "SELECT disease, COUNT(*) AS n FROM release GROUP BY disease"
-    with pytest.raises(QueryError, match="cannot be weighed; use the default one"):
+    with pytest.raises(QueryError, match="which the weights need; use the default method"):
         release.sql(sql, method="shrunk", consistent=True)
     with pytest.raises(QueryError, match="this method only counts"):
         release.sum("age", where="disease = 'gout'", method="shrunk")

@@ -155,12 +155,12 @@ def test_bounds_that_let_nothing_be_kept_are_refused() -> None:
 
 def test_both_directions_are_refused_and_what_keeps_them_is_named() -> None:
     spec = BreachBoundPerValue({0: BreachBound("1/3", "1/2")})
-    with pytest.raises(InfeasibleError, match=r"not from falling; .* choose `mechanism='fine-grain'`"):
+    with pytest.raises(InfeasibleError, match=r"rising beliefs only.* choose `mechanism='fine-grain'`"):
         harmonic.plan(Histogram.of(range(3), [1] * 3), spec, harmonic.Options(Direction.BOTH), DRAWS)
 
 
 def test_bounds_for_no_value_of_the_table_and_one_value_are_refused() -> None:
-    with pytest.raises(InfeasibleError, match="one value, so there is nothing to hide it among"):
+    with pytest.raises(InfeasibleError, match="only one value, so no other value can replace it"):
         _plan(_limits("3"))
     spec = BreachBoundPerValue({"flu": BreachBound("1/10", "1/2")})
     with pytest.raises(SpecError, match="not in the domain: 'flu'"):
@@ -199,7 +199,7 @@ def test_the_holder_is_told_who_is_not_protected_and_that_beliefs_may_fall() -> 
     codes = [each.code for each in harmonic.list_remarks(_plan(_limits("3", "-")))]
     assert codes == ["values-unprotected", "beliefs-may-fall"]
     falling = harmonic.list_remarks(_plan(_limits("3", "6")))[0].sentence
-    assert falling.endswith("(`mechanism='fine-grain'` with `direction='both'` prevents it).")  # which this one refuses
+    assert falling.endswith("`mechanism='fine-grain'` with `direction='both'` prevents that.")  # which this one refuses
     assert harmonic.list_remarks(_plan(_limits("3", "-")))[0].sentence.endswith(f"'value 1'. {harmonic.CERTAINTY_NOTE}")
     assert harmonic.summarize(_plan(_limits("3", "6"))) == (
         "retention 10/17; odds may rise 3 times for the strictest bound, 6 times for the loosest"

@@ -16,7 +16,7 @@ import pytest
 from far_engine import FarEngine
 from releases import SENSITIVE, WAYS, published, published_by
 from sfumato._engines import shuffle
-from sfumato._query.counting.count_queries import CountQuery, Range
+from sfumato._query.counting.count_request import CountQuery, Range
 from sfumato._query.release import Release
 from sfumato.errors import QueryError, ReleaseFormatError
 

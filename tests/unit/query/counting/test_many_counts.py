@@ -27,7 +27,7 @@ from releases import SENSITIVE, WAYS, people, published, published_by
 from selection import examples
 from sfumato._core.cell_values import Value
 from sfumato._query.counting import bitmap_counts, cell_keys, counting_strategy, record_blocks
-from sfumato._query.counting.count_queries import CountQuery, Range
+from sfumato._query.counting.count_request import CountQuery, Range
 from sfumato._query.counting.cube_counts import Cube
 from sfumato._query.counting.file_counts import SymbolCounter
 from sfumato._query.counting.many_counts import _group_by_wheres, count_many
@@ -106,7 +106,7 @@ def one(release: Release, query: CountQuery, method: str | None = None) -> Estim
 
 def said(estimate: Estimate) -> tuple[bool, str]:
     """Whether a note tells that no record is there, for which SQL names the value that nobody has; and what else."""
-    nobody = re.compile(r"^no record (satisfies the condition .* spelt|has '.*' in '.*')\. ?")
+    nobody = re.compile(r"^no record (satisfies the condition .* their values|has '.*' in '.*')\. ?")
     note = estimate.note or ""
     return nobody.match(note) is not None, nobody.sub("", note)
 
@@ -459,13 +459,13 @@ def test_values_are_numbered_in_their_order_in_the_end(texts: list[str]) -> None
         (CountQuery({"admitted": "2020-01-01"}), "cannot be compared with 'admitted'"),
         (CountQuery({"age": Range(above="x")}), "'x' cannot be compared with 'age'"),
         (CountQuery({}, ["plague"]), "'disease' has no value 'plague'; it has "),
-        (CountQuery({}, []), "name at least one value"),
+        (CountQuery({}, []), "give the values to count"),
         (CountQuery({}, "HIV"), "in a list"),
         (CountQuery({}, 5), "in a list"),  # type: ignore[arg-type]
         (CountQuery({}, [["HIV"]]), "in a list"),  # type: ignore[list-item]
         (CountQuery({3: 5}), "has no public column '3'"),  # type: ignore[dict-item]
         (CountQuery({"age": b"20"}), "b'20' cannot be compared with 'age'"),
-        (CountQuery({"age": [20, [21]]}), "give a value, several, or a Range"),
+        (CountQuery({"age": [20, [21]]}), "give one value, several values, or a Range"),
         (CountQuery({"Sex": Range(at_least="\ud800")}), "cannot be compared with 'Sex'"),
     ],
 )

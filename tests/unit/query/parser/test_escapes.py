@@ -207,7 +207,9 @@ def test_star_leaves_the_sensitive_column_out(hospital_release: Published) -> No
 def test_question_that_takes_too_long_is_stopped(hospital_release: Published) -> None:
     tables = ", ".join(f"release AS {name}" for name in "abcd")
     many = f"SELECT COUNT(*) FROM {tables} WHERE a.age + b.age < c.age * d.age"
-    with pytest.raises(QueryError, match=r"^the question takes longer than 0\.3 seconds; allow it more \(`timeout=`\)"):
+    with pytest.raises(
+        QueryError, match=r"^the question takes longer than 0\.3 seconds; allow more time \(`timeout=`\)"
+    ):
         hospital_release.release.sql(many, timeout=0.3)
 
 

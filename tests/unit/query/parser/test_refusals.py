@@ -15,41 +15,39 @@ from sfumato.errors import QueryError
 
 ONE_SELECT = r"^ask one SELECT, such as SELECT COUNT\(\*\) FROM release WHERE age > 30\.$"
 ATTACH = r"SELECT \.\.\. FROM release \.\.\. Attach a table of your own first: `attach=\{'domain': 'FILE'\}`\.$"
-TABLES = r"^the tables to ask are release: SELECT \.\.\. FROM release \.\.\.$"
-NO_TABLE = r"^say where to count: SELECT \.\.\. FROM release \.\.\.$"
-CONSTRUCT = r" cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and functions of texts"
+TABLES = r"^use only the tables release: SELECT \.\.\. FROM release \.\.\.$"
+NO_TABLE = r"^name the table to count: SELECT \.\.\. FROM release \.\.\.$"
+CONSTRUCT = r" cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and functions of strings"
 PROTECTED = r"^the 'disease' of single rows is protected, so it cannot be selected; count it instead, with GROUP BY"
 UNKNOWN = (
     r"^the release has no column '{}'; it has 'age', 'Sex', 'home town', 'admitted', 'smoker', 'weight', 'disease'\.$"
 )
 UNFIT = (
-    r"^(?!.*Error)(the query cannot be run on the columns of the release as it is written; |'\w+' is (not|neither) a|"
-    r"[A-Z]+ has no meaning for (a|nothing)|there is no column '|a text and a number cannot be compared)"
+    r"^(?!.*Error)(the columns of the release do not support this query as written; |'\w+' is (not|neither) a|"
+    r"[A-Z]+ does not accept (a|nothing)|there is no column '|a string and a number cannot be compared)"
 )
 NO_VALUE = r"^no value of 'disease' satisfies the condition; (its|did you mean 'flu'\? Its) values are 'HIV', "
-UNREADABLE = r"^this is not SQL that can be read: "
+UNREADABLE = r"^this SQL cannot be parsed: "
 SAME_NAME = r"^two columns of the answer have the same name; rename one with AS\.$"
 NOT_ESTIMATED = (
     r" cannot be estimated with a known error, because single records decide it; ask for COUNT, SUM, AVG, STD"
 )
-SAMPLED = (
-    r"^a sample is drawn at random, and would only make the error larger; leave it out, and all records are counted"
-)
+SAMPLED = r"^a sample would only make the error larger; leave it out to count all records"
 NO_ARITHMETIC = r" cannot be computed from estimates: use \+ - \* / of COUNT, SUM, AVG and numbers"
 SINGLE_ROWS = (
-    r"^the 'disease' of single rows is protected, so rows cannot be shown by it or with it; count them instead: SELECT "
-    r"disease, COUNT\(\*\) FROM release GROUP BY disease\.$"
+    r"^'disease' is protected, so single rows can be neither shown with it nor chosen by it; count them instead: "
+    r"SELECT disease, COUNT\(\*\) FROM release GROUP BY disease\.$"
 )
-COMPARED = (
-    r"^a condition on single records cannot compare with an estimate; ask for the estimate first, and write it as"
-)
-OF_ESTIMATES = r" of estimates would tell more of their errors than of the groups; use SUM, AVG, COUNT, MIN and MAX of "
+COMPARED = r"^a condition on single records cannot compare with an estimate; ask for the estimate first and write it as"
+OF_ESTIMATES = r" of estimates would measure their errors more than the groups; use SUM, AVG, COUNT, MIN and MAX of "
 FUNCTION = r" of an estimate has no known error; use \+ - \* /, ROUND, CAST to a number, LN, LOG, EXP, SQRT, ABS, POWER"
-DISTINCT = r" cannot be answered: which values occur is not known, only about how often; count them with GROUP BY\."
+DISTINCT = r" cannot be answered: a release gives frequencies, but not which values occur; count them with GROUP BY\."
 SUBQUERY = r"^a subquery cannot use 'disease', because it is estimated, not known; use it in WHERE"
-ALONE = r"^a subquery is run on its own, so it cannot use a column of release beside it; join the table instead\.$"
-FILTERS = r"^a subquery over release with sensitive columns may only filter records and pick columns; aggregate, order"
-TWICE = r"^the join counts some records several times, which no error bar allows for; join a table in which the"
+ALONE = r"^a subquery runs on its own, so it cannot use a column of the outer release; join the table instead\.$"
+FILTERS = (
+    r"^a subquery over release with sensitive columns may only filter records and select columns; aggregate, order"
+)
+TWICE = r"^the join counts some records several times, which the error bars do not allow for; join a table in"
 
 REFUSED_QUERIES = {
     "": ONE_SELECT,
@@ -95,7 +93,7 @@ REFUSED_QUERIES = {
     "SELECT SUM(DISTINCT age) FROM release WHERE disease = 'flu'": DISTINCT,
     "SELECT MIN(disease) FROM release": NOT_ESTIMATED,
     "SELECT MAX(disease) FROM release": NOT_ESTIMATED,
-    "SELECT MEDIAN(disease) FROM release": r"^quantiles are known of public numbers only; count the protected values",
+    "SELECT MEDIAN(disease) FROM release": r"^quantiles are only available for public numbers; count the prot",
     "SELECT MEDIAN(age) + 2 * AVG(age) FROM release WHERE disease = 'flu'": r"^a median or quantile can be scaled, rou",
     "SELECT QUANTILE_CONT(age, 2) FROM release WHERE disease = 'flu'": r"^a quantile needs one number from 0 to 1, suc",
     "SELECT QUANTILE_CONT(age, [0.1, 0.9]) FROM release WHERE disease = 'flu'": r"^a quantile needs one number from 0",
@@ -133,7 +131,7 @@ REFUSED_QUERIES = {
     "SELECT COUNT(*) FROM release JOIN twice ON disease = word AND age = b": r"^a join uses 'disease' together with p",
     "SELECT COUNT(*) FROM release JOIN tiny USING (nothing) WHERE disease = 'flu'": r"^USING names 'nothing', which is",
     "SELECT COUNT(*) FROM tiny JOIN release ON age = a WHERE disease = 'flu'": r"^begin with the release: FROM releas",
-    "SELECT COUNT(*) FROM release JOIN (SELECT 1 AS a) ON TRUE WHERE disease = 'flu'": r"^a subquery that is joined n",
+    "SELECT COUNT(*) FROM release JOIN (SELECT 1 AS a) ON TRUE WHERE disease = 'flu'": r"^a joined subquery needs",
     "SELECT LAG(disease) OVER (ORDER BY age) FROM release": SINGLE_ROWS,
     "SELECT age, COUNT(*) OVER (PARTITION BY disease) FROM release": SINGLE_ROWS,
     "SELECT Sex, MAX(disease) OVER () FROM release GROUP BY Sex": PROTECTED,
@@ -147,17 +145,17 @@ REFUSED_QUERIES = {
     "SELECT SIN(COUNT(*)) FROM release WHERE disease = 'flu'": CONSTRUCT,
     "SELECT STRFTIME(admitted, '%Y') || COUNT(*) FROM release WHERE disease = 'flu' GROUP BY 1": r"aggregate",
     "SELECT POWER(2, COUNT(*)) FROM release WHERE disease = 'flu'": FUNCTION,
-    "SELECT COUNT(*) + 'one' FROM release WHERE disease = 'flu'": r"^an estimate can be computed with numbers only",
+    "SELECT COUNT(*) + 'one' FROM release WHERE disease = 'flu'": r"^an estimate can be combined with numbers only",
     "SELECT STDDEV(n) FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease)": OF_ESTIMATES,
     "SELECT LIST(n) FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease)": OF_ESTIMATES,
-    "SELECT COUNT(DISTINCT n) FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease)": r"^DISTINCT of est",
-    "SELECT DISTINCT COUNT(*) FROM release GROUP BY disease": r"^SELECT DISTINCT of estimates has no meaning: equal",
+    "SELECT COUNT(DISTINCT n) FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease)": r"^DISTINCT does no",
+    "SELECT DISTINCT COUNT(*) FROM release GROUP BY disease": r"^SELECT DISTINCT does not work on estimates: equal",
     "SELECT n, COUNT(*) AS m FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease) GROUP BY n": r"^group ",
     "SELECT m FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease)": r"^there is no column 'm'; it has '",
     "SELECT t.n FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease) AS s": r"^there is no table 't'; th",
     "SELECT disease, SUM(n) FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease)": r"^'disease' is neith",
-    "SELECT COUNT(*) FROM release WHERE disease = 'flu' UNION SELECT 1": r"^UNION leaves out equal rows, and equal est",
-    "SELECT COUNT(*) FROM release WHERE disease = 'flu' EXCEPT SELECT 1": r"^only UNION ALL joins queries of estimates",
+    "SELECT COUNT(*) FROM release WHERE disease = 'flu' UNION SELECT 1": r"^UNION removes equal rows, but equal estim",
+    "SELECT COUNT(*) FROM release WHERE disease = 'flu' EXCEPT SELECT 1": r"^only UNION ALL can combine queries of es",
     "SELECT COUNT(*) FROM release WHERE disease = 'flu' UNION ALL SELECT 1, 2": r"^the parts of a UNION ALL must have ",
     "SELECT COUNT(*) FROM release WHERE disease = 'flu' UNION ALL SELECT 'a'": r"^the parts of a UNION ALL must have n",
     "SELECT COUNT(*) + (SELECT disease FROM release) FROM release WHERE disease = 'flu'": SINGLE_ROWS,
@@ -170,7 +168,7 @@ REFUSED_QUERIES = {
     "SELECT COUNT(*) FROM release WHERE disease = 'flu' GROUP BY 7": r"^group by columns of the release, by their nam",
     "SELECT COUNT(*) FROM release WHERE disease = 'flu' GROUP BY 1": r"^group by columns, not by an aggregate; use HAV",
     "SELECT COUNT(*) AS c FROM release WHERE disease = 'flu' GROUP BY c": r"^group by columns, not by an aggregate; u",
-    "SELECT COUNT(*) FROM release GROUP BY Sex || disease": r"^group by 'disease' and by public columns one beside the",
+    "SELECT COUNT(*) FROM release GROUP BY Sex || disease": r"^group by 'disease' and by public columns separately",
     "SELECT COUNT(*) FROM release WHERE disease = 'flu' ORDER BY 2": r"^ORDER BY 2 names no column of the answer\.$",
     "SELECT COUNT(*) FROM release WHERE disease = 'flu' LIMIT 1 + 1": r"^LIMIT needs a whole number\.$",
     "SELECT COUNT(*) FROM release GROUP BY town": UNKNOWN.format("town"),
@@ -197,13 +195,13 @@ REFUSED_CONDITIONS = {
     "ROW_NUMBER() OVER () = 1": UNFIT,
     "town = 'Aix'": UNKNOWN.format("town"),
     "town = 'Aix' AND disease = 'flu'": UNKNOWN.format("town"),
-    'Sex = "F"': UNKNOWN.format("F")[:-1] + r" A text stands in single quotes: 'F'\.$",
+    'Sex = "F"': UNKNOWN.format("F")[:-1] + r" A string stands in single quotes: 'F'\.$",
     "wieght > 50": r"^the release has no column 'wieght'; did you mean 'weight'\? It has 'age', 'Sex', 'home town', ",
     "rowid = 1": UNKNOWN.format("rowid"),
     "filename = 'data.parquet'": UNKNOWN.format("filename"),
     "other.age = 1": r"^there is no table 'other'; there is release\.$",
-    "age > 30 GROUP BY Sex": r"^a condition has no GROUP BY, ORDER BY or LIMIT; ask for these with a whole query\.$",
-    "age > 30 LIMIT 1": r"^a condition has no GROUP BY, ORDER BY or LIMIT",
+    "age > 30 GROUP BY Sex": r"^a condition cannot contain GROUP BY, ORDER BY or LIMIT; use a whole query for these\.$",
+    "age > 30 LIMIT 1": r"^a condition cannot contain GROUP BY",
     "age > 30; DROP VIEW release": ONE_SELECT,
     "age > 30) OR (disease = 'flu'": UNREADABLE,
     "age > 30 ESCAPE": UNREADABLE,
@@ -239,7 +237,7 @@ def test_condition_that_cannot_be_answered_is_refused(hospital_release: Publishe
 @pytest.mark.parametrize("value", ["plague", 3, True, "(missing)", float("nan")])
 def test_value_outside_the_domain_cannot_be_counted(hospital_release: Published, value: Any) -> None:
     with pytest.raises(
-        QueryError, match=r"^'disease' has no value '.+'(; it has 'HIV', |: .* what is missing is None)"
+        QueryError, match=r"^'disease' has no value '.+'(; it has 'HIV', |: .* None stands for a missing value)"
     ):
         hospital_release.release.count(value)
 
@@ -272,6 +270,6 @@ def test_conditions_that_tell_too_many_values_apart_are_refused(tmp_path: Path) 
     names = [f"d{number:03}" for number in range(300)]
     table = pa.table({"word": [names[-1], names[0]] * 600, "disease": names * 4})
     release = published(table, tmp_path / "release")
-    with pytest.raises(QueryError, match=r"^the conditions treat more than 240 values or groups of values in ways of"):
+    with pytest.raises(QueryError, match=r"^the conditions distinguish more than 240 values or groups of values"):
         release.count(where="disease = word")
     assert release.count(where="disease >= 'd150' OR word = 'd000'").standard_error

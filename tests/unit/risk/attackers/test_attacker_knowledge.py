@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from selection import examples
 from sfumato._core.array_types import Codes, Floats
-from sfumato._risk.attackers import attacker_knowledge
-from sfumato._risk.attackers.attacker_knowledge import (
+from sfumato._risk.attackers import known_column_beliefs as attacker_knowledge
+from sfumato._risk.attackers.known_column_beliefs import (
     TEMPERS,
     WEIGHTS,
     ColumnEvidence,

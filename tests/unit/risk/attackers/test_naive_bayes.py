@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato._records.tally import Holdings
-from sfumato._risk.attackers.naive_bayes import (
+from sfumato._risk.attackers.guesses_from_release import (
     CandidateBeliefs,
     learn_best_round,
     learn_by_rounds,

@@ -26,7 +26,7 @@ from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversit
 from sfumato._request.histogram import Histogram
 from sfumato._risk.attackers import planned_exposure
 from sfumato._risk.attackers.attack_result import BeliefSum
-from sfumato._risk.attackers.attacker_knowledge import WEIGHTS
+from sfumato._risk.attackers.known_column_beliefs import WEIGHTS
 from sfumato._risk.attackers.planned_exposure import (
     ALL_COLUMNS,
     ONE_COLUMN,

@@ -97,7 +97,7 @@ def test_rows_that_were_left_out_and_ranges_are_as_in_the_release(tmp_path: Path
     streets = release_matching.pq.read_table(opened.folder / opened.manifest.data_file).column("street").to_pylist()
     assert [DISEASES[release.true_codes[person]] for person in release.order] == [kept[each] for each in streets]
     assert set(release.columns) == {"street", "age"}
-    with pytest.raises(SpecError, match="give its plan file"):
+    with pytest.raises(SpecError, match="Give its plan file"):
         read_original(opened, table)
 
 

@@ -166,7 +166,7 @@ def test_odds_that_rise_too_far_are_noticed_beside_the_original(folder: Path, tm
     ).checks
     found = {each.name: each for each in checks}
     assert not found["posteriors"].has_passed
-    assert found["posteriors"].detail == "the odds of a value can rise more than the promised 3 times."
+    assert found["posteriors"].detail == "the odds of a value can rise by more than the guaranteed factor 3."
 
 
 @both_cells
@@ -385,7 +385,7 @@ def test_list_with_too_few_or_too_many_members_is_noticed(folder: Path, members:
 @pytest.mark.parametrize("way", [LISTS])
 def test_list_with_a_value_outside_the_domain_is_noticed(folder: Path) -> None:
     rewrite(folder, DATA_FILE, lambda table: with_cell(table, "disease", 3, ["flu", "plague"]))
-    with pytest.raises(ReleaseFormatError, match=r"^the release holds sets that are not of its domain"):
+    with pytest.raises(ReleaseFormatError, match=r"^the release contains sets that do not fit its domain"):
         verify(folder)
 
 

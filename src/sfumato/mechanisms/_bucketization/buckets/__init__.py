@@ -1,4 +1,4 @@
-"""Buckets of several sizes: publish which bucket a record is in, and what each bucket holds.
+"""Buckets of several sizes: publishes the bucket of each record and the contents of each bucket.
 
 Claim: in every bucket each value has at most its cap of the records. So whoever knows which bucket a record is in, and
 nothing else that tells its records apart, believes no value of it with more than its cap. What the public columns tell
@@ -70,14 +70,14 @@ from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PlanRules, SpecT
 NAME = "buckets"
 
 LARGEST_TABLE = 1 << 25
-"""Up to so many buckets have their ids in a table."""
+"""The largest number of buckets whose ids are kept in a table."""
 
 WORTH_SAYING = 0.7
-"""Where another way is predicted to be off by less than this part of what the asked one is, it is said."""
+"""An alternative is noted if its predicted error, as a share of that of the chosen way, is below this."""
 
 
 class Sizes(StrEnum):
-    """How many sizes buckets may have, and how they are found."""
+    """The number of bucket sizes, and the method that finds them."""
 
     AUTO = "auto"
     ONE = "one"
@@ -87,12 +87,12 @@ class Sizes(StrEnum):
 
 
 OFFERED_SIZES = (Sizes.AUTO.value, Sizes.OPTIMAL.value)
-"""The sizes that a steward may ask for; the others are heuristics of the literature, which reproductions set."""
+"""The methods that a data steward may choose; reproductions also use the heuristics of the literature."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The sizes of buckets, and how they are filled."""
+    """The options for the sizes of buckets, and for filling them."""
 
     sizes: Sizes = option(
         Sizes.AUTO,
@@ -103,7 +103,7 @@ class Options:
     min_bucket: int = option(2, "min_bucket", "The fewest records of a bucket (2).", metavar="N", minimum=1)
     max_bucket: int = option(50, "max_bucket", "The most records of a bucket (50).", metavar="N", minimum=1)
     dealing: DealingMethod = DealingMethod.MIXED
-    """Only reproductions set another one."""
+    """Only reproductions set another method."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_bucket <= self.max_bucket:
@@ -115,7 +115,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which slots go to which bucket; bucket numbers become ids by a keyed permutation."""
+    """The slots of each bucket; bucket numbers become ids by a keyed permutation."""
 
     histogram: Histogram
     caps: tuple[Fraction, ...]
@@ -125,7 +125,7 @@ class Plan:
     ids: Permutation
     name: str = NAME
     ranked_choices: tuple[RankedChoice, ...] = ()
-    """What was compared, the best first; nothing where the holder decided."""
+    """The compared choices, the best first; empty if the data steward decided."""
 
     @property
     def bucket_count(self) -> int:
@@ -142,19 +142,19 @@ class Plan:
 
     @cached_property
     def count_errors(self) -> CountErrors:
-        """How far off counts will be."""
+        """The expected errors of counts."""
         return CountErrors(self.dealing, np.array(self.histogram.counts, dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class Design:
-    """What the analyst needs beside the two tables: the domain and the caps."""
+    """The published numbers beside the two tables: the domain and the caps."""
 
     domain: tuple[Value, ...]
     caps: tuple[Fraction, ...]
 
     def to_json(self) -> Json:
-        """Write the design down; rationals as strings."""
+        """Writes the design as JSON; rationals as strings."""
         return {"domain": values_to_json(self.domain), "caps": [str(cap) for cap in self.caps]}
 
 
@@ -162,7 +162,7 @@ class Design:
 
 
 def plan(histogram: Histogram, spec: ShareCap, options: Options, draws: Draws, /) -> Plan:
-    """Choose the sizes of the buckets, and deal."""
+    """Chooses the sizes of the buckets, and deals the records."""
     caps = spec.list_caps(histogram.values)
     if all(cap == 1 for cap, count in zip(caps, histogram.counts, strict=True) if count):
         raise InfeasibleError("every value that occurs has the cap 1, so nothing would be protected; lower a cap.")
@@ -181,7 +181,7 @@ def plan(histogram: Histogram, spec: ShareCap, options: Options, draws: Draws, /
     )
 
 
-def deal_records(  # noqa: PLR0913, PLR0917 - what was chosen, and how to deal it
+def deal_records(  # noqa: PLR0913, PLR0917 - the choice, and the parameters of dealing
     histogram: Histogram,
     caps: tuple[Fraction, ...],
     choice: Choice,
@@ -189,21 +189,21 @@ def deal_records(  # noqa: PLR0913, PLR0917 - what was chosen, and how to deal i
     draws: Draws,
     name: str,
 ) -> Plan:
-    """Deal the records of a choice; the orders of the tranches and the ids of the buckets are keyed."""
+    """Deals the records of a choice; the orders of the tranches and the ids of the buckets are keyed."""
     dealing = deal_out(choice.assignment, choice.floors, dealing_method, draws, name)
     (ids,) = draws.make_permutations(f"{name}/ids", [int(dealing.buckets.sum())])
     return Plan(histogram, caps, choice, dealing_method, dealing, ids, name)
 
 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
-    """Find the bucket of each record by its value and slot."""
+    """Finds the bucket of each record by its value and slot."""
     if slots is None:
         raise InternalError("buckets need slots.")
     return PerturbedRecords(None, plan.find_ids(plan.dealing.find_buckets(codes, slots)))
 
 
 def list_contents(plan: Plan, /) -> CellContents:
-    """The table of buckets: bucket id, place and count, in the order of the ids."""
+    """The table of buckets: bucket id, value index and count, in the order of the ids."""
 
     def generate_batches(rows: int) -> Iterator[tuple[UInts, UInts, UInts]]:
         step = max(1, rows * plan.bucket_count // plan.histogram.total)
@@ -216,12 +216,12 @@ def list_contents(plan: Plan, /) -> CellContents:
 
 
 def make_design(plan: Plan, /) -> Design:
-    """What is published beside the tables."""
+    """The part of the plan that is published beside the tables."""
     return Design(plan.histogram.values, plan.caps)
 
 
 def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
-    """Read a design back, given the Data Package types of its columns."""
+    """Reads a design back, given the Data Package types of its columns."""
     parsed_design = Design(
         values_from_json(design_json["domain"], types), tuple(parse_exact(cap, "a cap") for cap in design_json["caps"])
     )
@@ -238,12 +238,12 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
 
 
 def make_encoding(design: Design, /) -> BucketEncoding:
-    """Each record shows its bucket."""
+    """Each record publishes its bucket."""
     return BucketEncoding()
 
 
 def predict_record_variances(design: Design, holdings: Holdings | None, /) -> tuple[Floats, Floats] | None:
-    """By how values meet in the buckets, where a condition selects few of the records."""
+    """The variance that one record adds if a condition selects few records, from the buckets that values share."""
     if holdings is None:
         return None
     meeting = holdings.derive(bucket_estimation.MeetingMatrix)
@@ -266,7 +266,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The sizes of the buckets, what they cost, and how near that is to the best."""
+    """The sizes of the buckets, their loss, and its distance from the optimum."""
     choice, values = plan.choice, plan.histogram.values
     records = choice.assignment.records
     setting = list(choice.assignment.setting)
@@ -290,7 +290,7 @@ def explain(plan: Plan, /) -> Json:
 
 
 def summarize(plan: Plan, /) -> str:
-    """The buckets and what they cost, in one line."""
+    """The buckets and their loss in one line."""
     setting, loss, bound = list(plan.choice.assignment.setting), plan.choice.loss, plan.choice.bound
     sizes, total = ", ".join(str(size) for size, _ in setting), sum(count for _, count in setting)
     proof = "the least possible" if loss == bound else f"at least {bound:,} is unavoidable"
@@ -300,18 +300,18 @@ def summarize(plan: Plan, /) -> str:
 
 
 def fingerprint_plan(plan: Plan, /) -> list[list[int]]:
-    """How many records of each value each size of bucket has: of several equal optima, the one that was taken."""
+    """The number of records of each value in each bucket size, which identifies one of several equal optima."""
     records: list[list[int]] = plan.choice.assignment.records.tolist()
     return records
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:
-    """What is published in the clear, and how good the sizes are."""
+    """Notes values published in the clear, and the quality of the sizes."""
     notices = []
     if clear_records := plan.dealing.clear_records:
         clear_sentence = (
             f"{clear_records:,} records are in buckets of one value: THEIR VALUES ARE PUBLISHED IN THE CLEAR, because "
-            "their cap is 1; lower it to prevent that (`min_bucket=` alone does not)."
+            "their cap is 1. Lower the cap to prevent that (`min_bucket=` alone does not)."
         )
         notices.append(Notice("in-the-clear", clear_sentence, numbers={"records": clear_records}))
     uncapped_values = [
@@ -322,12 +322,13 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
     if uncapped_values:
         value_names = ", ".join(repr(display(value)) for value in uncapped_values[:5])
         uncapped_sentence = (
-            f"with a cap of 1, and so not protected: {value_names}{' and more' if len(uncapped_values) > 5 else ''}."  # noqa: PLR2004
+            f"these values have a cap of 1 and are not protected: {value_names}"
+            f"{' and more' if len(uncapped_values) > 5 else ''}."  # noqa: PLR2004
         )
         notices.append(Notice("values-unprotected", uncapped_sentence, numbers={"values": len(uncapped_values)}))
     if not (plan.choice.is_proven or plan.ranked_choices):
         gap = (plan.choice.loss - plan.choice.bound) / plan.choice.loss
-        gap_sentence = f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best that is possible."
+        gap_sentence = f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best possible."
         notices.append(
             Notice("best-not-proved", gap_sentence, numbers={"loss": int(plan.choice.loss), "gap": float(gap)})
         )
@@ -335,16 +336,17 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
     if gain := _find_first_gain(expected.inverse_errors, expected.shrunk_errors):
         count, usual, smaller = gain
         shrunk_sentence = (
-            f"counts of {count:,.0f} records are typically off by {format_relative_error(smaller)} with "
-            f"`method='shrunk'`, and by {format_relative_error(usual)} with the default, if the share of the records "
-            "that a condition selects differs from value to value by half; shrunk is biased and has no interval."
+            f"counts of {count:,.0f} records have a typical error of {format_relative_error(smaller)} with "
+            f"`method='shrunk'`, and of {format_relative_error(usual)} with the default. This assumes that the share "
+            "of the records that a condition selects differs from value to value by half. Shrunk is biased and has "
+            "no interval."
         )
         notices.append(Notice("shrunk-is-closer", shrunk_sentence, numbers={"default": usual, "shrunk": smaller}))
     return [*notices, *_warn_even_dealing(plan, expected)]
 
 
 def _warn_even_dealing(plan: Plan, expected: CountErrors) -> list[Notice]:
-    """How much farther off counts are because buckets are dealt in turn, which makes them all but alike."""
+    """Warns that dealing in turn makes buckets nearly alike and counts less accurate."""
     if plan.dealing_method is DealingMethod.MIXED:
         return []
     mixed = predict_errors(plan.histogram.counts, plan.choice, DealingMethod.MIXED)
@@ -353,15 +355,15 @@ def _warn_even_dealing(plan: Plan, expected: CountErrors) -> list[Notice]:
         return []
     count, usual, smaller = gain
     sentence = (
-        f"dealt in turn, buckets are much alike: counts of {count:,.0f} records are typically off by "
-        f"{format_relative_error(usual)}, and by {format_relative_error(smaller)} in mixed buckets, which keep the "
+        f"dealing in turn makes buckets nearly alike: counts of {count:,.0f} records have a typical error of "
+        f"{format_relative_error(usual)}, but of {format_relative_error(smaller)} in mixed buckets, which keep the "
         "same caps."
     )
     return [Notice("dealt-alike", sentence, numbers={"in_turn": usual, "mixed": smaller})]
 
 
 def _find_first_gain(usual: Sequence[ErrorAtCount], other: Sequence[ErrorAtCount]) -> tuple[float, float, float] | None:
-    """The first count whose error is so much smaller the other way that it is worth saying, and both errors."""
+    """The first count for which the alternative has a clearly smaller error, with both errors."""
     for one, another in zip(usual, other, strict=True):
         first, second = one.by_records, another.by_records
         if first is not None and second is not None and second < WORTH_SAYING * first:
@@ -370,7 +372,7 @@ def _find_first_gain(usual: Sequence[ErrorAtCount], other: Sequence[ErrorAtCount
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
-    """The part of each value's records that is in the bucket."""
+    """The likelihood of each record: the share of each value's records in its bucket."""
     numbers = plan.ids.invert(np.asarray(records.cells))
     lines, places, counts = plan.dealing.list_contents(numbers)
     value_counts = np.array(plan.histogram.counts, dtype=np.float64)
@@ -382,7 +384,7 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Float
 def compute_published_likelihoods(
     design: Design, release_codes: Codes, true_codes: Codes, rows: Indices, /
 ) -> tuple[Floats]:
-    """The same from what the buckets are published to hold, which is what their records do."""
+    """The same from the published contents of the buckets."""
     size = len(design.domain)
     buckets, numbers = np.unique(release_codes[rows], return_inverse=True)
     places = np.searchsorted(buckets, release_codes)
@@ -398,7 +400,7 @@ def _describe_caps(caps: Sequence[Fraction]) -> str:
 
 
 def state_guarantee(design: Design, /) -> str:
-    """The guarantee in plain words, with the numbers of this design."""
+    """States the guarantee in plain words, with the numbers of this design."""
     caps_below_one = [cap for cap in design.caps if cap < 1]
     uncapped_count = len(design.caps) - len(caps_below_one)
     unprotected = (
@@ -423,7 +425,7 @@ def make_bucket_mechanism(
     plan: Callable[[Histogram, SpecT, OptionsT, Draws], Plan],
     match_posterior: Callable[[BreachBound, Sequence[Value]], SpecT],
 ) -> Mechanism[SpecT, OptionsT, Plan, Design]:
-    """A mechanism that deals records to buckets; how many of which size is for its plan to decide."""
+    """Makes a mechanism that deals records to buckets; its plan decides the number of buckets of each size."""
     return Mechanism(
         name=name,
         guarantee=Guarantee.BUCKET_ONLY,

@@ -1,4 +1,4 @@
-"""From buckets back to counts: how many of the selected records hold a value, if only their buckets are known.
+"""Estimates counts from buckets: the number of selected records with a value, if only their buckets are known.
 
 Notation: for a bucket g: n = its size, q = its selected records, s = its records with a wanted value; o_y = all records
 with value y, p_y = the share of them that is selected, W_xy = sum over buckets of s_x s_y / n. A sum is made of pieces;
@@ -24,30 +24,30 @@ from sfumato.mechanisms._randomized_response.estimators import BIAS_NOTE
 from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments, SumPiece
 
 SINGULAR = 1e-9
-"""A direction of which the buckets keep less than this part is lost."""
+"""Directions with less than this share of information in the buckets are treated as lost."""
 LARGEST_INVERSE = 1e6
-"""Up to here ten digits of an inverse are right, and no direction is lost."""
+"""Up to this size ten digits of an inverse are right, and no direction is lost."""
 
 NOTHING = Moments.of(0.0, 0.0, 0.0, 0)
 """A sum over no records."""
 
 MOST_KEPT = 4096
-"""Of so many sets of values it is remembered how to count them."""
+"""The number of sets of values whose weights are cached."""
 
 SETS = 1024
-"""Of so many it is worked out at once."""
+"""The number of sets of values whose weights are computed at once."""
 MOST_NUMBERS = 1 << 22
-"""Buckets times sets of values that are looked at together."""
+"""The largest number of buckets times sets of values in memory at once."""
 
 
 def _read_holdings(tally: Tally) -> Holdings:
     if tally.holdings is None:
-        raise InternalError("buckets cannot be counted without what they hold.")
+        raise InternalError("counts in buckets need the contents of the buckets.")
     return tally.holdings
 
 
 def estimate_uniform(design: object, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """The estimate of the papers: within a bucket every record is equally likely to hold each of its values."""
+    """The estimate of the papers: within a bucket every record is equally likely to have each of its values."""
     return [
         Moments.concatenate([_estimate_uniform_set(part, places) for part in _split_conditions(tally)])
         for places in value_sets
@@ -55,7 +55,7 @@ def estimate_uniform(design: object, tally: Tally, value_sets: Sequence[Indices]
 
 
 def _split_conditions(tally: Tally) -> list[Tally]:
-    """The conditions in parts: looked at bucket by bucket, all at once could fill the memory."""
+    """Splits the conditions into parts, because all of them at once, by bucket, could fill the memory."""
     if len(tally) <= CONDITION_BATCH:
         return [tally]
     lines = np.arange(len(tally))
@@ -63,7 +63,7 @@ def _split_conditions(tally: Tally) -> list[Tally]:
 
 
 def _estimate_uniform_set(tally: Tally, places: Indices) -> Moments:
-    """Sum q s / n; if all pairings are equally likely, each bucket's count is hypergeometric around that."""
+    """The sum of q s / n; if all pairings are equally likely, each bucket's count is hypergeometric around that."""
     size, marked, selected = tally.count_in_buckets(places)
     spread = selected * marked * (size - selected) * (size - marked)
     variance = (spread / (size**2 * np.maximum(size - 1, 1))).sum(axis=1)
@@ -74,7 +74,7 @@ def _estimate_uniform_set(tally: Tally, places: Indices) -> Moments:
 
 
 def _describe_sensitivity(holdings: Holdings, places: Indices) -> str:
-    """How much association between values and selection would add: tau² times the squared length of c.
+    """The further variance from association between values and selection: tau² times the squared length of c.
 
     c_y = [y is wanted] o_y - sum over wanted x of W_xy, and tau is the spread of the p_y.
     """
@@ -90,10 +90,10 @@ def _describe_sensitivity(holdings: Holdings, places: Indices) -> str:
 
 
 class RandomDeal:
-    """The variance of a sum over records that are dealt at random, within groups, to places with numbers on them.
+    """The variance of a sum over records that are dealt at random, within groups, to places with numbers.
 
-    A line stands for `counts` places of a group. It has a number for each piece, with mean zero in the group, and adds
-    z times that number if a record of the piece comes there. Source: Hoeffding 1951, theorem 2.
+    Each of `counts` places of a group has a line. The line has a number for each piece, with mean zero in the group,
+    and adds z times that number if a record of the piece comes there. Source: Hoeffding 1951, theorem 2.
     """
 
     def __init__(self, groups: Counts, counts: Counts, sizes: Counts) -> None:
@@ -101,7 +101,7 @@ class RandomDeal:
         self.squares, self.means = np.zeros(len(groups)), np.zeros(len(groups))
 
     def add(self, numbers: Floats, first: Floats, second: Floats) -> None:
-        """Add a piece, given the means of z and z² over all records of each group, outside the piece as 0."""
+        """Adds a piece, given the means of z and z² over all records of each group, outside the piece as 0."""
         self.squares += second[self.groups] * numbers**2
         self.means += first[self.groups] * numbers
 
@@ -113,7 +113,7 @@ class RandomDeal:
 
 
 def estimate_uniform_total(design: object, pieces: Sequence[SumPiece]) -> Moments:
-    """Sum q times the mean theta of the bucket; if all pairings are equally likely, the variance is exact."""
+    """The sum of q times the mean theta of the bucket; if all pairings are equally likely, the variance is exact."""
     if not pieces:
         return NOTHING
     single = [
@@ -135,7 +135,7 @@ def _compute_mean_scores(holdings: Holdings, piece: SumPiece) -> Floats:
 
 
 def _estimate_random_pairing(pieces: Sequence[SumPiece], variance: float | None = None) -> Moments:
-    """The sum if all pairings are equally likely; without a variance, its error is how far it may lie for certain."""
+    """The sum if all pairings are equally likely; without a variance, its error is half its certain range."""
     holdings = _read_holdings(pieces[0].tally)
     value = sum(float(_compute_mean_scores(holdings, piece) @ piece.tally.counts[0]) for piece in pieces)
     least, most = _compute_certain_bounds(holdings, pieces)
@@ -143,7 +143,7 @@ def _estimate_random_pairing(pieces: Sequence[SumPiece], variance: float | None 
 
 
 def _compute_certain_bounds(holdings: Holdings, pieces: Sequence[SumPiece]) -> tuple[float, float]:
-    """Between what a sum must lie, whoever holds what.
+    """The certain bounds of a sum, whatever the true values are.
 
     In a bucket theta lies between two numbers. Where a z may be negative, the sum of |z| is at most the root of n times
     the sum of z².
@@ -163,9 +163,10 @@ def _compute_certain_bounds(holdings: Holdings, pieces: Sequence[SumPiece]) -> t
 
 
 def compute_growth(eigenvalues: Floats, directions: Floats) -> Floats:
-    """By what the inverse multiplies the variance of a sample of each value; infinite where buckets tell nothing.
+    """The factor by which the inverse multiplies each value's sampling variance; infinite without information.
 
-    In numbers it is o (W^-1)_xx - 1; given what buckets keep of each direction, on the scale of the roots of counts.
+    In numbers it is o (W^-1)_xx - 1; given the share of each direction in the buckets, on the scale of the roots of
+    counts.
     """
     is_kept = eigenvalues > SINGULAR
     growths = directions[:, is_kept] ** 2 @ (1 / eigenvalues[is_kept]) - 1
@@ -174,9 +175,9 @@ def compute_growth(eigenvalues: Floats, directions: Floats) -> Floats:
 
 
 def invert(scaled: Floats) -> Floats | None:
-    """The inverse of how often values meet, where it is sound; None where buckets hardly tell some direction.
+    """The inverse of the meeting matrix if it is numerically sound; None if buckets hardly determine some direction.
 
-    To find directions, numpy wakes all threads of its library, which takes twenty times as long.
+    To find directions, numpy starts all threads of its library, which takes twenty times as long.
     """
     try:
         inverse: Floats = np.asarray(np.linalg.inv(scaled), dtype=np.float64)
@@ -186,7 +187,7 @@ def invert(scaled: Floats) -> Floats | None:
 
 
 class MeetingMatrix:
-    """How often values meet in buckets, and the inverse of that."""
+    """How often pairs of values meet in buckets, with the inverse of this matrix."""
 
     def __init__(self, holdings: Holdings) -> None:
         from scipy import sparse  # noqa: PLC0415 - scipy takes long to load, and few commands need it
@@ -202,25 +203,26 @@ class MeetingMatrix:
         self.counts: Floats = holdings.value_counts[self.present_places].astype(np.float64)
         scaled = sparse.diags_array(np.sqrt(self.repeats / self.sizes)) @ self.bucket_counts
         self.weights: Floats = (scaled.T @ scaled).toarray()
-        # On the scale of the counts the matrix has eigenvalues between 0 and 1: what the buckets keep of a direction.
+        # On the scale of the counts the matrix has eigenvalues between 0 and 1: the share of each direction in the
+        # buckets.
         self.roots = np.sqrt(self.counts)
         self.scaled_weights: Floats = self.weights / np.outer(self.roots, self.roots)
         self._weights_by_set: dict[bytes, tuple[Floats, Floats | None]] = {}
 
     @cached_property
     def spectrum(self) -> tuple[Floats, Floats]:
-        """What the buckets keep of each direction, and the directions."""
+        """The share of information about each direction in the buckets, and the directions."""
         eigenvalues, directions = np.linalg.eigh(self.scaled_weights)
         return eigenvalues, directions
 
     @cached_property
     def stable_inverse(self) -> Floats | None:
-        """The inverse on the scale of the roots, where no direction is lost, nor nearly so; see `invert`."""
+        """The inverse on the scale of the roots, if no direction is lost, nor nearly so; see `invert`."""
         return invert(self.scaled_weights)
 
     @cached_property
     def inverse(self) -> Floats:
-        """What undoes the mixing, on the scale of the roots: made once, because many small products take longer."""
+        """The matrix that reverses the mixing, on the scale of the roots; faster than many small products."""
         if self.stable_inverse is not None:
             return self.stable_inverse
         eigenvalues, directions = self.spectrum
@@ -228,21 +230,22 @@ class MeetingMatrix:
         return np.asarray((directions * inverse_eigenvalues) @ directions.T)
 
     def expect_counts(self, selected: Amounts) -> Floats:
-        """What the selected records of each line tell about each value: the sum of q s / n."""
+        """The expected counts of each value among the selected records of each line: the sum of q s / n."""
         return np.asarray((self.bucket_counts.T @ (selected / self.sizes).T).T)
 
     def sum_by_value(self, numbers: Floats) -> Floats:
-        """Add a number of each bucket up over the records of each value."""
+        """Sums a number of each bucket over the records of each value."""
         return np.asarray(self.bucket_counts.T @ (numbers * self.repeats))
 
     def sum_by_bucket(self, numbers: Floats) -> Floats:
-        """Add a number of each value up over the records of each bucket."""
+        """Sums a number of each value over the records of each bucket."""
         return np.asarray(self.bucket_counts @ numbers)
 
     def get_weights(self, places: Indices) -> tuple[Floats, Floats | None]:
-        """The weights that undo the mixing for a count of some places, and what they make of each value's variance.
+        """The weights that reverse the mixing for a count of some values, and their effect on each value's variance.
 
-        Nothing of the latter where the buckets do not tell the count. The same for every condition, so it is kept.
+        The effect is None if the buckets do not determine the count. It is the same for every condition, so it is
+        cached.
         """
         key = places.tobytes()
         if key not in self._weights_by_set:
@@ -250,7 +253,7 @@ class MeetingMatrix:
         return self._weights_by_set[key]
 
     def compute_weights(self, value_sets: Sequence[Indices]) -> None:
-        """Work out the weights of up to SETS sets of places at once, as far as they are not known."""
+        """Computes the weights of up to SETS sets of values at once, except those in the cache."""
         if len(self._weights_by_set) + len(value_sets) > MOST_KEPT:
             self._weights_by_set.clear()
         new_sets = {key: places for places in value_sets if (key := places.tobytes()) not in self._weights_by_set}
@@ -266,11 +269,11 @@ class MeetingMatrix:
 
     @cached_property
     def smoothing(self) -> Smoothing:
-        """How to pull the shares of the values towards each other."""
+        """The model that shrinks the shares of the values towards each other."""
         return Smoothing(self.weights, self.counts)
 
     def estimate_shares(self, expected_counts: Floats, rows: Amounts) -> Floats:
-        """The share of each value's records that each condition selects, pulled together."""
+        """The shrunk share of each value's records that each condition selects."""
         means = rows / max(self.record_count, 1)
         return self.smoothing.estimate_shares(
             expected_counts, means, self.smoothing.estimate_ratios(expected_counts, means, means * (1 - means))
@@ -278,7 +281,7 @@ class MeetingMatrix:
 
     def solve(self, targets: Floats) -> tuple[Floats, Mask]:
         """The solution v of W v = target for each line, and whether there is one."""
-        # Few, where one value is asked for.
+        # There are few targets if one value is requested.
         (target_places,) = np.nonzero(targets.reshape(-1, len(self.roots)).any(axis=0))
         scaled = (targets / self.roots)[..., target_places]
         solved = np.asarray(scaled @ self.inverse[target_places] / self.roots)
@@ -292,7 +295,7 @@ class MeetingMatrix:
 
 
 def estimate_inverse(design: object, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """Undo the mixing of the buckets: records of a value are dealt to them at random, whatever else is known of them.
+    """Reverses the mixing of the buckets: records of a value were dealt to them at random, whatever else is known.
 
     With e_x = sum of q s_x / n, the expectation of e is W p, so o_x (W^-1 e)_x is unbiased for the selected records
     with value x.
@@ -312,8 +315,8 @@ def estimate_inverse(design: object, tally: Tally, value_sets: Sequence[Indices]
 def _compute_value_variances(meeting: MeetingMatrix, first: Floats, second: Floats) -> Floats:
     """For each value, the variance of z over its records, from likely means of z and z²; never negative.
 
-    Unbiased means would not do: where buckets keep little of a value, the square of their error is larger than any
-    variance of z, and what is left when that is not allowed below zero is far too large on average.
+    Unbiased means are unsuitable: where buckets keep little of a value, the square of their error is larger than any
+    variance of z. Truncated at zero, their variance would be far too large on average.
     """
     correction = meeting.counts / np.maximum(meeting.counts - 1, 1)
     return np.asarray(np.maximum(second - first**2, 0.0) * correction)
@@ -322,7 +325,7 @@ def _compute_value_variances(meeting: MeetingMatrix, first: Floats, second: Floa
 def _estimate_inverse_set(
     meeting: MeetingMatrix, tally: Tally, expected_counts: Floats, spread: Floats, places: Indices
 ) -> Moments:
-    """Estimate the count of one set of places, under each condition.
+    """Estimates the count of one set of values, under each condition.
 
     With v = W^-1 (o on the wanted values) and u = v s / n by bucket, the variance of v e is the sum over values y of
     p_y (1-p_y) [sum over buckets of s_y u² - o_y if y is wanted]: the deal is hypergeometric.
@@ -330,16 +333,17 @@ def _estimate_inverse_set(
     weights, lengths = meeting.get_weights(places)
     least, most = tally.find_bounds(places)
     nothing = np.zeros(len(tally))
-    if lengths is None:  # the buckets keep nothing of this count beyond what is certain
+    if lengths is None:  # the buckets determine nothing of this count beyond its certain bounds
         uniform_estimate = tally.counts @ (_read_holdings(tally).count_matches(places) / meeting.sizes)
         return Moments(uniform_estimate, (most - least) ** 2, nothing, most, least)
     value = expected_counts @ weights
-    value = np.where((least == most) & np.isclose(value, least), least, value)  # certain, but for floating-point noise
+    # Certain, except for floating-point noise.
+    value = np.where((least == most) & np.isclose(value, least), least, value)
     return Moments(value, spread @ lengths, nothing, most, least)
 
 
 def estimate_inverse_total(design: object, pieces: Sequence[SumPiece]) -> Moments:
-    """Undo the mixing of the buckets, piece by piece.
+    """Reverses the mixing of the buckets, piece by piece.
 
     With v = W^-1 (o theta) and u = v s / n by bucket, the sum of q u is unbiased: the mean of u over the records of a
     value y is theta_y. These are dealt at random to places with the numbers u, so the variance is that of a deal.
@@ -349,7 +353,7 @@ def estimate_inverse_total(design: object, pieces: Sequence[SumPiece]) -> Moment
     holdings = _read_holdings(pieces[0].tally)
     meeting = holdings.derive(MeetingMatrix)
     solved = [meeting.solve(meeting.counts * piece.theta[meeting.present_places]) for piece in pieces]
-    # The buckets keep nothing of this sum beyond what is certain.
+    # The buckets determine nothing of this sum beyond its certain bounds.
     if not all(is_estimable for _, is_estimable in solved):
         return _estimate_random_pairing(pieces)
     by_bucket = [meeting.sum_by_bucket(weights) / meeting.sizes for weights, _ in solved]
@@ -365,7 +369,7 @@ def estimate_inverse_total(design: object, pieces: Sequence[SumPiece]) -> Moment
 
 
 def _compute_single_variance(meeting: MeetingMatrix, by_bucket: Floats, piece: SumPiece) -> float:
-    """The numbers of one piece are the same for all records: their variance, times that of z."""
+    """The variance of one piece, whose numbers are the same for all records: their variance, times that of z."""
     ((first, second),) = _estimate_means(meeting, [piece])
     squares = meeting.sum_by_value(by_bucket**2) - meeting.counts * piece.theta[meeting.present_places] ** 2
     return float(_compute_value_variances(meeting, first, second) @ np.maximum(squares, 0.0))
@@ -374,7 +378,7 @@ def _compute_single_variance(meeting: MeetingMatrix, by_bucket: Floats, piece: S
 def _compute_joint_variance(
     holdings: Holdings, meeting: MeetingMatrix, by_bucket: Sequence[Floats], pieces: Sequence[SumPiece]
 ) -> float:
-    """The same as a deal, in which each record takes the number of its own piece."""
+    """The variance of several pieces, as of a deal in which each record takes the number of its own piece."""
     deal = RandomDeal(meeting.line_places, meeting.line_counts, holdings.value_counts[meeting.present_places])
     for numbers, piece, (first, second) in zip(by_bucket, pieces, _estimate_means(meeting, pieces), strict=True):
         deal.add(numbers[holdings.buckets] - piece.theta[holdings.places], first, second)
@@ -382,7 +386,7 @@ def _compute_joint_variance(
 
 
 def _estimate_means(meeting: MeetingMatrix, pieces: Sequence[SumPiece]) -> list[tuple[Floats, Floats]]:
-    """The means of z and z² over the records of each value, for each piece; all pulled together as much as z is."""
+    """The means of z and z² over the records of each value, for each piece; all shrunk as much as z is."""
     expected_counts = np.array(
         [[meeting.expect_counts(tally.counts[0]) for tally in (piece.tally, piece.squared_tally)] for piece in pieces]
     )
@@ -399,7 +403,7 @@ def _estimate_means(meeting: MeetingMatrix, pieces: Sequence[SumPiece]) -> list[
 
 
 def estimate_shrunk(design: object, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """Between the inverse and the estimate of the papers, as far as the condition seems to go with the values."""
+    """Interpolates between the inverse and the estimate of the papers, by the association of condition and values."""
     meeting = _read_holdings(tally).derive(MeetingMatrix)
     counts = meeting.estimate_shares(meeting.expect_counts(tally.counts), tally.rows) * meeting.counts
     unbiased_estimates = zip(estimate_inverse(design, tally, value_sets), value_sets, strict=True)
@@ -410,7 +414,7 @@ def estimate_shrunk(design: object, tally: Tally, value_sets: Sequence[Indices])
 
 
 def estimate_shrunk_total(design: object, pieces: Sequence[SumPiece]) -> Moments:
-    """The same for a sum: likely means of z, times what records with z add."""
+    """The same for a sum: likely means of z, times the contribution of records with z."""
     if not pieces:
         return NOTHING
     meeting = _read_holdings(pieces[0].tally).derive(MeetingMatrix)
@@ -420,15 +424,15 @@ def estimate_shrunk_total(design: object, pieces: Sequence[SumPiece]) -> Moments
 
 
 def _replace_values(moments: Moments, values: Floats) -> Moments:
-    """Other values within the same certain bounds; nothing is known of their error, unless there is none."""
+    """Replaces the values within the same certain bounds; their error is unknown, unless there is none."""
     is_certain = moments.least == moments.most
     return replace(moments, value=np.where(is_certain, moments.least, values), base=np.where(is_certain, 0.0, np.nan))
 
 
 def _make_twin(design: object, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
-    """What the buckets hold, what undoes their mixing, and how shares are pulled together."""
+    """The browser version: the contents of buckets, the inverse of their mixing, and the model of shrinkage."""
     if holdings is None:
-        raise InternalError("buckets cannot be counted without what they hold.")
+        raise InternalError("counts in buckets need the contents of the buckets.")
     meeting = holdings.derive(MeetingMatrix)
     eigenvalues, directions = meeting.spectrum
     is_lost = bool((eigenvalues <= SINGULAR).any())
@@ -438,7 +442,7 @@ def _make_twin(design: object, whole: Tally, holdings: Holdings | None) -> Brows
         "counts": holdings.counts,
         "present": meeting.present_places,
         "inverse": meeting.inverse,
-        "directions": directions if is_lost else np.zeros(0),  # looked at for what is lost alone
+        "directions": directions if is_lost else np.zeros(0),  # used only to find lost directions
         "kept": eigenvalues,
         "smoothing": meeting.smoothing.directions,
         "smoothed": meeting.smoothing.eigenvalues,
@@ -452,7 +456,7 @@ def _make_twin(design: object, whole: Tally, holdings: Holdings | None) -> Brows
 
 UNIFORM: Method[object] = Method(
     "sum over buckets (Anatomy), normal interval within certain bounds",
-    "within a bucket, values are unrelated to the public columns; where they are related, the interval is too short",
+    "within a bucket, values are unrelated to the public columns; if they are related, the interval is too short",
     estimate_uniform,
     total=estimate_uniform_total,
 )
@@ -465,7 +469,8 @@ INVERSE: Method[object] = Method(
 )
 SHRUNK: Method[object] = Method(
     "inverse shrunk towards the sum over buckets (empirical Bayes), biased",
-    "values that a condition selects alike are as many as they seem; those that stand out are pulled towards the rest",
+    "values that a condition selects in similar shares are counted without change; values that stand out are "
+    "shrunk towards the rest",
     estimate_shrunk,
     note=BIAS_NOTE,
     total=estimate_shrunk_total,

@@ -1,8 +1,8 @@
-"""What is to be bucketed, and why it sometimes cannot be.
+"""The bucketization problem, and the reasons why it may have no solution.
 
-A problem holds integers only: how many records each value has, which bucket sizes may be used, and how many records of
-each value fit into a bucket of each size. Functions that find no answer raise `Blocked`. It carries the places of the
-values to blame, and is worded here, once the caller knows what the values are called.
+A problem consists of integers only: the count of each value, the usable bucket sizes, and the records of each value
+that fit into a bucket of each size. Functions that find no answer raise `Blocked`. It carries the indices of the
+responsible values; its wording is here, for callers that know the names of the values.
 
 Notation: o_i = counts[i], |T| = total, S = size, c_i(S) = floors[i, S], M = smallest, M' = largest.
 """
@@ -19,7 +19,7 @@ from sfumato._core.cell_values import format_value_count
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers, compute_floors, compute_least_size
 
-# How far to go along a row of settings until every condition holds: all of them are linear in the step.
+# The number of steps along a row of settings until every condition holds: all of them are linear in the step.
 
 
 def find_first_step(surplus: Integers, gain: Integers, low: int = 0, high: int | None = None) -> int | None:
@@ -35,14 +35,14 @@ def find_first_step(surplus: Integers, gain: Integers, low: int = 0, high: int |
 # ---------------------------------------------------------------------------------------------------------------------
 
 Namer = Callable[[Sequence[int]], str]
-"""Says which values are meant, or how many, given their places."""
+"""Names the values, or their number, given their indices."""
 MOST_NAMED = 5
 LONG_DENOMINATOR = 1000  # a denominator that says little to a reader
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Counts of the values, usable bucket sizes in ascending order, and what fits: floors[value, size]."""
+    """Counts of the values, usable bucket sizes in ascending order, and the capacities floors[value, size]."""
 
     counts: Integers
     sizes: Integers
@@ -54,18 +54,18 @@ class Problem:
         return int(self.counts.sum())
 
     def replace_counts(self, counts: Integers) -> Problem:
-        """Pose the same sizes and caps for some of the records."""
+        """The same sizes and caps for some of the records."""
         return Problem(counts, self.sizes, self.floors)
 
     def drop_smaller_sizes(self, size: int) -> Problem:
-        """Pose the same with buckets of so many records and more."""
+        """The same problem with buckets of at least this many records."""
         is_large_enough = self.sizes >= size
         return Problem(self.counts, self.sizes[is_large_enough], self.floors[:, is_large_enough])
 
 
 @dataclass(frozen=True, slots=True)
 class CapBelowShare:
-    """A value is more frequent in the table than it may be in any bucket."""
+    """A value is more frequent in the table than its cap allows in any bucket."""
 
     place: int
     share: Fraction
@@ -73,14 +73,14 @@ class CapBelowShare:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The value to blame."""
+        """The responsible value."""
         return (self.place,)
 
     def explain(self, name_values: Namer) -> str:
-        """Word the reason and the remedy."""
+        """Describes the reason and the remedy."""
         return (
-            f"{name_values(self.places)} holds {_format_fraction(self.share)} of the records, above its cap "
-            f"{_format_fraction(self.cap)}: no bucketization exists; raise the cap to at least "
+            f"{name_values(self.places)} has a share of {_format_fraction(self.share)}, above its cap "
+            f"{_format_fraction(self.cap)}, so no bucketization exists. Raise the cap to at least "
             f"{_format_fraction(self.share)}, or merge it with a similar value."
         )
 
@@ -96,28 +96,28 @@ class LargestTooSmall:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The value to blame."""
+        """The responsible value."""
         return (self.place,)
 
     def explain(self, name_values: Namer) -> str:
-        """Word the reason and the remedy."""
+        """Describes the reason and the remedy."""
         return (
             f"{name_values(self.places)} has the cap {_format_fraction(self.cap)} and fits into no bucket of fewer "
-            f"than {self.needed_size} records, but the largest bucket is to have {self.largest}; allow buckets of at "
+            f"than {self.needed_size} records, but the largest bucket may have {self.largest}. Allow buckets of at "
             f"least {self.needed_size}, or raise the cap to at least 1/{self.largest}."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class NothingFits:
-    """Some values together find no room in buckets of the allowed sizes."""
+    """Some values together do not fit into buckets of the allowed sizes."""
 
     places: tuple[int, ...]
     largest: int
     feasible: int | None
 
     def explain(self, name_values: Namer) -> str:
-        """Word the reason and the remedy."""
+        """Describes the reason and the remedy."""
         return (
             f"buckets of at most {self.largest} records have no room for {name_values(self.places)} within the caps; "
             f"{_suggest_larger_buckets(self.feasible)}, or raise the caps of these values."
@@ -126,20 +126,20 @@ class NothingFits:
 
 @dataclass(frozen=True, slots=True)
 class NoCombination:
-    """No whole numbers of buckets of the allowed sizes hold exactly the records."""
+    """The records do not divide into whole numbers of buckets of the allowed sizes."""
 
     largest: int
     feasible: int | None
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Nobody is to blame: it is a matter of divisibility."""
+        """No value is responsible: the cause is divisibility."""
         return ()
 
     def explain(self, name_values: Namer) -> str:
-        """Word the reason and the remedy."""
+        """Describes the reason and the remedy."""
         return (
-            f"no whole numbers of buckets of at most {self.largest} records hold exactly these records within the "
+            f"the records do not divide into whole numbers of buckets of at most {self.largest} records within the "
             f"caps; {_suggest_larger_buckets(self.feasible)}, or raise the caps."
         )
 
@@ -152,11 +152,11 @@ class TooFewSizes:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Nobody is to blame."""
+        """No value is responsible."""
         return ()
 
     def explain(self, name_values: Namer) -> str:
-        """Word the reason and the remedy."""
+        """Describes the reason and the remedy."""
         return f"the method {self.method!r} finds no buckets within the caps; use 'optimal', or allow larger buckets."
 
 
@@ -164,7 +164,7 @@ Reason = CapBelowShare | LargestTooSmall | NothingFits | NoCombination | TooFewS
 
 
 class NoBucketingError(InfeasibleError):
-    """No bucketing exists, for a reason that knows the places of the values to blame."""
+    """An error for a missing bucketization, with the indices of the responsible values."""
 
     def __init__(self, reason: Reason) -> None:
         self.reason = reason
@@ -172,11 +172,11 @@ class NoBucketingError(InfeasibleError):
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The places of the values to blame, in ascending order."""
+        """The indices of the responsible values, in ascending order."""
         return self.reason.places
 
     def name_values(self, names: Sequence[str]) -> InfeasibleError:
-        """Say the same with the values' own names beside it."""
+        """Returns the same error with the names of the values added."""
 
         def join_names(places: Sequence[int]) -> str:
             more = f" and {unnamed_count} more" if (unnamed_count := len(places) - MOST_NAMED) > 0 else ""
@@ -186,21 +186,21 @@ class NoBucketingError(InfeasibleError):
 
 
 def pose(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int) -> Problem:
-    """Check a request and turn it into integers; sizes that no bucket can have are left out."""
+    """Checks a request and turns it into integers; leaves out sizes that no bucket can have."""
     check_caps(counts, caps, largest)
     sizes = range(smallest, min(largest, sum(counts)) + 1)
     return select_usable_sizes(np.array(counts, dtype=np.int64), sizes, compute_floors(caps, sizes))
 
 
 def select_usable_sizes(counts: Integers, sizes: Sequence[int], floors: Integers) -> Problem:
-    """Keep the sizes of which at least one bucket can be filled."""
+    """Selects the sizes of which at least one bucket can be filled."""
     columns = np.array(sizes, dtype=np.int64)
     is_fillable = np.minimum(floors, counts[:, None]).sum(axis=0) >= columns
     return Problem(counts, columns[is_fillable], floors[:, is_fillable])
 
 
 def check_caps(counts: Sequence[int], caps: Sequence[Fraction], largest: int) -> None:
-    """Raise for the first value that no bucketing can serve; values without records are not looked at."""
+    """Refuses the first value that no bucketization can protect; ignores values without records."""
     total = sum(counts)
     for place, (count, cap) in enumerate(zip(counts, caps, strict=True)):
         if count and cap < Fraction(count, total):
@@ -216,7 +216,7 @@ def check_caps(counts: Sequence[int], caps: Sequence[Fraction], largest: int) ->
 
 
 def _format_fraction(number: Fraction) -> str:
-    """Write short fractions as they are, and long ones as a decimal too."""
+    """Writes short fractions exactly, and long ones as a decimal too."""
     return str(number) if number.denominator < LONG_DENOMINATOR else f"{number} (about {float(number):.4g})"
 
 

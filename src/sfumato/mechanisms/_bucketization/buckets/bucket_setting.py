@@ -33,7 +33,7 @@ class Setting:
 
     @staticmethod
     def of(pairs: Iterable[tuple[int, int]]) -> Setting:
-        """Add up the buckets of equal size and leave out sizes without buckets."""
+        """Adds up the buckets of equal size and leaves out sizes without buckets."""
         buckets: dict[int, int] = {}
         for size, count in pairs:
             buckets[int(size)] = buckets.get(int(size), 0) + int(count)
@@ -44,7 +44,7 @@ class Setting:
 
     @property
     def record_count(self) -> int:
-        """How many records the buckets hold."""
+        """The number of records in the buckets."""
         return sum(size * count for size, count in self.pairs)
 
     @property
@@ -64,24 +64,24 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignment:
-    """A valid setting and how many records of each value (row) its buckets of each size (column) hold."""
+    """A valid setting, with the number of records of each value (row) in its buckets of each size (column)."""
 
     setting: Setting
     records: Integers
 
 
 def make_setting(problem: Problem, buckets: Integers) -> Setting:
-    """Read a vector over the problem's sizes as a setting."""
+    """Reads a vector over the problem's sizes as a setting."""
     return Setting.of(zip(problem.sizes.tolist(), buckets.tolist(), strict=True))
 
 
 def fill(problem: Problem, buckets: Integers) -> Flow:
-    """Send the records of every value to the sizes, as far as caps and buckets allow."""
+    """Sends the records of every value to the sizes, as far as caps and buckets allow."""
     return find_largest_flow(problem.counts, problem.floors * buckets, problem.sizes * buckets)
 
 
 def find_blocking_set(problem: Problem, setting: Setting) -> tuple[int, ...]:
-    """The places of values that together have no room in the setting; empty if it has room for all."""
+    """The indices of values that together have no room in the setting; empty if all fit."""
     return tuple(np.flatnonzero(fill(problem, setting.to_vector(problem)).is_stuck).tolist())
 
 
@@ -94,9 +94,9 @@ def is_valid(problem: Problem, setting: Setting) -> bool:
 
 
 def assign(problem: Problem, setting: Setting) -> Assignment:
-    """Divide the records of every value among the sizes of a valid setting."""
+    """Divides the records of every value among the sizes of a valid setting."""
     buckets = setting.to_vector(problem)
     flow = fill(problem, buckets)
     if flow.is_stuck.any() or setting.record_count != problem.total:
-        raise InternalError("a bucket setting was chosen that the records do not fit into; please report this.")
+        raise InternalError("the records do not fit into the chosen bucket setting; please report this.")
     return Assignment(setting, flow.amounts[:, buckets > 0])

@@ -1,7 +1,7 @@
-"""Caps on the share of a value in a bucket, in exact numbers.
+"""Rounds caps on the share of a value in a bucket to whole records, exactly.
 
-A cap is a rational in (0, 1]: in a bucket of S records, at most floor(cap * S) may hold the value. The floors are taken
-in integers, because doubles get some wrong: 0.58 * 50 is 28.999... there, and 29 here.
+A cap is a rational in (0, 1]: in a bucket of S records, at most floor(cap * S) may have the value. The floors are taken
+in integers, because doubles get some wrong: 0.58 * 50 is 28.999... in doubles, and 29 here.
 
 Notation: f'_i = cap, o_i = count, |T| = total, c_i(S) = floors[value, size].
 """
@@ -18,16 +18,16 @@ Integers = npt.NDArray[np.int64]
 
 
 def compute_largest_count(cap: Fraction, size: int) -> int:
-    """How many records of a bucket of this size may hold the value."""
+    """The largest number of records with the value in a bucket of this size."""
     return cap.numerator * size // cap.denominator
 
 
 def compute_least_size(cap: Fraction) -> int:
-    """The size of the smallest bucket that may hold the value at all: ceil(1 / cap)."""
+    """The size of the smallest bucket that may have the value at all: ceil(1 / cap)."""
     return -(-cap.denominator // cap.numerator)
 
 
 def compute_floors(caps: Sequence[Fraction], sizes: Sequence[int]) -> Integers:
-    """Take floor(cap * size) for every value (row) and size (column); equal caps are worked out once."""
+    """Takes floor(cap * size) for every value (row) and size (column); computes equal caps once."""
     rows = {cap: [compute_largest_count(cap, size) for size in sizes] for cap in set(caps)}
     return np.array([rows[cap] for cap in caps], dtype=np.int64).reshape(len(caps), len(sizes))

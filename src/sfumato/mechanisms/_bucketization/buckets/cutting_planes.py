@@ -1,10 +1,9 @@
-"""Conditions on the numbers of buckets alone: which sets of values leave them too little room.
+"""Conditions on the numbers of buckets alone: sets of values that have too little room.
 
-A vector b of numbers of buckets is valid if and only if it holds exactly the records and every set I of values has
-room:
-    sum over sizes of r_S(I) * b_S >= o(I),   r_S(I) = min(S, sum of c_i(S) over I).
-There are too many sets to write down, but few matter: single values, and mostly "the values with the smallest caps".
-Those are looked for first, and a smallest cut finds the others.
+A vector b of numbers of buckets is valid if and only if it has exactly the records and every set I of values has room:
+sum over sizes of r_S(I) * b_S >= o(I),   r_S(I) = min(S, sum of c_i(S) over I).
+There are too many sets to list, but few matter: single values, and mostly "the values with the smallest caps".
+These are tried first, and a smallest cut finds the others.
 
 Notation: rows[k] = r(I_k), needs[k] = o(I_k), sets[k] = I_k.
 """
@@ -30,14 +29,14 @@ LARGEST_WORD = 2**61
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cuts:
-    """Rows of the system rows @ buckets >= needs, and the set of values that each comes from."""
+    """Rows of the system rows @ buckets >= needs, and the set of values of each."""
 
     rows: Integers
     needs: Integers
     sets: tuple[Mask, ...]
 
     def join(self, other: Cuts) -> Cuts:
-        """Both systems."""
+        """Joins both systems."""
         return Cuts(
             np.concatenate([self.rows, other.rows]), np.concatenate([self.needs, other.needs]), self.sets + other.sets
         )
@@ -48,13 +47,13 @@ class Cuts:
 
 
 def make_cut(problem: Problem, values: Mask) -> Cuts:
-    """The condition of one set of values."""
+    """Makes the condition of one set of values."""
     row = np.minimum(problem.sizes, problem.floors[values].sum(axis=0))
     return Cuts(row[None, :], np.array([problem.counts[values].sum()]), (values,))
 
 
 def make_single_value_cuts(problem: Problem) -> Cuts:
-    """The conditions of single values; of values with the same floors, the most frequent one speaks for all."""
+    """Makes the conditions of single values; of values with the same floors, the most frequent one is enough."""
     order = np.argsort(-problem.counts, kind="stable")
     rows, first = np.unique(problem.floors[order], axis=0, return_index=True)
     most_frequent = order[first]
@@ -63,7 +62,7 @@ def make_single_value_cuts(problem: Problem) -> Cuts:
 
 
 def find_violated_cuts(problem: Problem, buckets: Reals) -> Cuts | None:
-    """Sets of values that these fractional numbers of buckets leave too little room; None if there are none."""
+    """Finds sets of values that have too little room in these fractional numbers of buckets; None if none have."""
     floors_first = np.lexsort((-problem.counts, problem.floors.sum(axis=1)))
     tight_first = np.argsort(problem.floors @ buckets / np.maximum(problem.counts, 1), kind="stable")
     masks = [mask for order in (floors_first, tight_first) for mask in _find_prefixes(problem, buckets, order)]
@@ -77,7 +76,7 @@ def find_violated_cuts(problem: Problem, buckets: Reals) -> Cuts | None:
 
 
 def _find_prefixes(problem: Problem, buckets: Reals, order: Integers) -> list[Mask]:
-    """The first values of an order, where that lacks the most room: local extremes, worst first."""
+    """The first values of an order, where they lack the most room: local extremes, worst first."""
     rows = np.minimum(problem.sizes, np.cumsum(problem.floors[order], axis=0))
     needs = np.cumsum(problem.counts[order])
     lacking = needs - rows @ buckets
@@ -90,7 +89,7 @@ def _find_prefixes(problem: Problem, buckets: Reals, order: Integers) -> list[Ma
 
 
 def _find_smallest_cut(problem: Problem, buckets: Reals) -> list[Mask]:
-    """The set that lacks the most room at all, by a flow in integers: the numbers of buckets, scaled and rounded."""
+    """The set that lacks the most room, found by a flow in integers: the numbers of buckets, scaled and rounded."""
     scale = 2 ** max(0, (LARGEST_WORD // (problem.total * int(problem.sizes.max()))).bit_length() - 1)
     scale = min(scale, 2**24)
     scaled = np.rint(buckets * scale).astype(np.int64)
@@ -103,5 +102,5 @@ def _find_smallest_cut(problem: Problem, buckets: Reals) -> list[Mask]:
 
 
 def _compute_slack(needs: Integers) -> Reals:
-    """What the solver's rounding may leave open."""
+    """The tolerance for the solver's rounding."""
     return np.asarray(TOLERANCE + 1e-9 * needs, dtype=np.float64)

@@ -1,7 +1,7 @@
-"""How far off counts in buckets will be, from what the buckets hold alone.
+"""Predicts the errors of counts in buckets from the contents of the buckets alone.
 
-What they hold is a matter of the sizes, the caps and the exact counts of the values, all of which are published; so a
-choice that follows these predictions tells nothing more.
+The contents follow from the sizes, the caps and the exact counts of the values, all of which are published. So a choice
+that follows these predictions discloses nothing more.
 
 Notation: o, W, p as in `bucket_estimation`; the inverse estimate of a count of value x has the variance p(1-p) (o_x²
 (W^-1)_xx - o_x) if a share p of every value is selected.
@@ -23,18 +23,18 @@ from sfumato.mechanisms._bucketization.buckets.shrinkage import Smoothing
 from sfumato.mechanisms.error_at_count import ErrorAtCount, predict_error
 
 SELECTIVITIES = (0.001, 0.01)
-"""The parts of all records that the counts find by which buckets are compared."""
+"""The shares of all records that a count selects, at which buckets are compared."""
 
 SCATTER = 0.5
-"""What `shrunk` is predicted for: the shares of the values that a condition selects differ by half of their mean."""
+"""The assumption for predictions of `shrunk`: the selected shares of the values differ by half of their mean."""
 
 LEAST_BUCKETS = 1 << 14
 BUCKETS_PER_VALUE = 12
-"""So many buckets are looked at, if there are as many; the others are much like them."""
+"""The largest number of sampled buckets; the others are much like them."""
 MOST_DENSE = 128
-"""Up to so many values, a row of them for each bucket is quicker than a list of those that it holds."""
+"""The largest number of values for which a dense row for each bucket is faster than a list."""
 BLOCK = 1 << 10
-"""So many rows are worked on at a time: they stay in the cache of a core."""
+"""The number of rows in one step: they stay in the cache of a core."""
 
 
 class CountErrors:
@@ -53,7 +53,7 @@ class CountErrors:
 
     @cached_property
     def _spectrum(self) -> tuple[Floats, Floats]:
-        """How much buckets tell of each direction in which counts can differ, on the scale of the roots of counts."""
+        """The information in the buckets about each direction of counts, on the scale of their roots."""
         eigenvalues, directions = np.linalg.eigh(self._scaled_weights)
         return eigenvalues, directions
 
@@ -64,26 +64,26 @@ class CountErrors:
 
     @cached_property
     def growth(self) -> Floats:
-        """By what the inverse multiplies the variance of a sample of each value; infinite for values nobody has."""
+        """The factor by which the inverse multiplies each value's sampling variance; infinite for values nobody has."""
         factors = np.full(len(self.counts), np.inf)
         factors[self.present_places] = self._present_growth
         return factors
 
     @property
     def _present_growth(self) -> Floats:
-        """The same of the values that there are: by the inverse itself, where it is sound."""
+        """The same for the values that occur: by the inverse itself, where it is sound."""
         inverse = invert(self._scaled_weights)
         return compute_growth(*self._spectrum) if inverse is None else np.asarray(np.maximum(np.diag(inverse) - 1, 0.0))
 
     def predict_variances(self, rows: Floats) -> Floats:
-        """The variance of the inverse estimate of each value, if so many rows are selected, of every value alike."""
+        """The variance of the inverse estimate of each value, if this many rows are selected, of every value alike."""
         return self._compute_variances(rows, np.where(np.isfinite(self.growth), self.growth, self.total))
 
     def predict_set_variances(self, share: float, sets: Sequence[Indices]) -> Floats:
         """The variance of the inverse estimate of each set of values, if a share of every value is selected.
 
-        It is p(1-p) times the sum of o_x o_y (W^-1)_xy over the set, less its o; where buckets do not tell the set, no
-        more than for single values.
+        It is p(1-p) times the sum of o_x o_y (W^-1)_xy over the set, less its o. If buckets do not determine the set,
+        it is at most that for single values.
         """
         eigenvalues, directions = self._spectrum
         is_kept = eigenvalues > SINGULAR
@@ -101,7 +101,7 @@ class CountErrors:
         return np.asarray(share * (1 - share) * self.counts * growth)
 
     def predict_shrunk_variances(self, rows: Floats) -> Floats:
-        """The expected squared error of `shrunk` in the same place, if the shares of the values scatter."""
+        """The expected squared error of `shrunk` under the same conditions, if the shares of the values scatter."""
         smoothing = self._smoothing
         share = np.clip(rows / self.total, 0.0, 1.0)[self.present_places]
         scatter = float(smoothing.scatter @ self.present_counts) / self.total
@@ -126,7 +126,7 @@ class CountErrors:
 
     @cached_property
     def inverse_errors(self) -> tuple[ErrorAtCount, ...]:
-        """The errors of the default."""
+        """The errors of the default estimator."""
         return self._predict_errors(self.predict_variances)
 
     @cached_property
@@ -136,10 +136,10 @@ class CountErrors:
 
     @cached_property
     def score(self) -> float:
-        """What is to be small: the mean error of the default, on the scale on which counts scatter by themselves.
+        """The quantity to minimise: the mean error of the default estimator, on the scale of sampling noise.
 
-        Single records are counted with them, so that rare values are not given up for frequent ones. No variance grows
-        by more than the number of records: a count that is so far off tells nothing, as where buckets tell nothing.
+        Single records are counted too, so that rare values are not sacrificed for frequent ones. No variance grows by
+        more than the number of records: beyond that a count has no information.
         """
         limited_growth = np.minimum(self.growth, self.total)
 
@@ -153,7 +153,7 @@ class CountErrors:
 
 
 def _count_meetings(dealing: Dealing) -> Floats:
-    """W: how often each two values meet in a bucket, by the size of the bucket; from some of the buckets if many."""
+    """W: how often each two values meet in a bucket, by the size of the bucket; from a sample of many buckets."""
     values = dealing.counts.shape[1]
     tranches, buckets, weights = _sample_buckets(dealing, max(LEAST_BUCKETS, BUCKETS_PER_VALUE * values))
     roots = np.sqrt(weights)
@@ -173,7 +173,7 @@ def _count_meetings(dealing: Dealing) -> Floats:
 
 
 def _sample_buckets(dealing: Dealing, most: int) -> tuple[Integers, Integers, Floats]:
-    """Buckets of every tranche, evenly chosen, by tranche and place; and how many each stands for, over its size."""
+    """Evenly sampled buckets of every tranche, by tranche and place; with the number each represents, over its size."""
     sizes, buckets = dealing.tranche_sizes, dealing.buckets
     _, of_size, tranches = np.unique(sizes, return_inverse=True, return_counts=True)
     sample_sizes = np.minimum(buckets, np.maximum(1, most // len(tranches) // tranches.take(of_size)))

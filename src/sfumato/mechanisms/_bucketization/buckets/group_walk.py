@@ -1,11 +1,10 @@
-"""The group walk of a corner: exact costs to go, and whole points in order of loss.
+"""Walks a finite group near a corner: exact remaining costs, and whole points in order of loss.
 
-`to_go[k][g]` is the least cost to bring the element g to 0 with the moves k, k+1, ... alone. With it, a search that
-takes the moves in order never goes astray: every entry of its queue ends in a whole point of exactly the cost that it
-promises.
+`to_go[k][g]` is the smallest cost to bring the element g to 0 with only the moves k, k+1, ... With it, a search that
+takes the moves in order has no dead ends: every entry of its queue ends in a whole point of exactly the promised cost.
 
-A move that costs nothing can be repeated for ever. It is taken fewer times than brings it back to the same element (its
-order), and whole orders are left to `find_slides`: a whole direction in which a point may be moved at no cost.
+A move that costs nothing can be repeated for ever. It is taken fewer times than its order, which brings it back to
+the same element. Whole orders are left to `find_slides`: a whole direction in which a point may be moved at no cost.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from sfumato.mechanisms._bucketization.buckets.relaxation import Point, compute_
 # The best whole numbers of buckets near a corner of the relaxation, listed in order of loss.
 #
 # At a corner, some sizes (the basis) are fixed by as many tight conditions: B x = rhs. Every other point is reached by
-# moves: one bucket more of a size outside the basis, or one record more of room than a tight condition asks for. Each
+# moves: one bucket more of a size outside the basis, or one record more of room than a tight condition demands. Each
 # move costs a known non-negative amount and shifts D x, D = |det B|, by a known whole vector. So x is whole if and only
 # if the moves together bring D x to 0 modulo D: a walk in a finite group of at most D elements. Shortest walks in it
-# are exact costs to go, and a best-first search with them lists all whole points in order of loss. The first that is
-# valid is the optimum.
+# are exact remaining costs, and a best-first search with them lists all whole points in order of loss. The first valid
+# one is the optimum.
 #
 # The corner comes from a float solver. Its inverse is rounded to integers and checked as B * adjugate = D * 1, and all
-# costs are checked to be non-negative, in integers. If a check fails there is no corner, and others have to do the
+# costs are checked to be non-negative, in integers. If a check fails there is no corner, and branch and bound does the
 # work.
 #
 # Source: Gomory 1969, "Some polyhedra related to combinatorial problems".
@@ -65,7 +64,7 @@ class Corner:
 
 
 def find_corner(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
-    """The corner that the solver stopped at, checked in integers; None if it is too large or does not check out."""
+    """The corner at which the solver stopped, checked in integers; None if it is too large or fails the check."""
     matrix = np.concatenate([problem.sizes[None, :], cuts.rows])
     right_side = np.concatenate([[problem.total], cuts.needs])
     basis_indices = _find_basis(matrix, right_side, compute_bucket_losses(problem), point)
@@ -76,7 +75,7 @@ def find_corner(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
     if inverse is None:
         return None
     modulus, adjugate = inverse
-    # In Python's integers, which do not overflow: price all moves, and look whether the vectors fit into words.
+    # In Python's integers, which do not overflow: price all moves, and test whether the vectors fit into words.
     loss, exact, right_side = (
         integers.astype(object) for integers in (compute_bucket_losses(problem), matrix[rows], right_side[rows])
     )
@@ -105,7 +104,7 @@ def find_corner(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
 def _find_basis(
     matrix: Integers, right_side: Integers, loss: Integers, point: Point
 ) -> tuple[Integers, Integers] | None:
-    """Rows and columns of a basis: those in use, completed by tight rows or by sizes of zero reduced cost."""
+    """The rows and columns of a basis: those in use, completed by tight rows or by sizes of zero reduced cost."""
     prices = np.concatenate([[point.record_price], point.prices])
     is_priced = np.concatenate([[True], point.prices > POSITIVE])
     is_tight = np.abs(matrix @ point.buckets - right_side) <= POSITIVE * np.maximum(1, right_side)
@@ -118,7 +117,7 @@ def _find_basis(
 
 
 def _add_independent_rows(matrix: Integers, rows: Integers, candidates: Integers, row_count: int) -> Integers:
-    """Add rows that are independent of the chosen ones, up to the wanted number."""
+    """Adds rows that are independent of the chosen ones, up to the wanted number."""
     for candidate in candidates:
         if len(rows) >= row_count:
             break
@@ -129,7 +128,7 @@ def _add_independent_rows(matrix: Integers, rows: Integers, candidates: Integers
 
 
 def _compute_adjugate(basis: Integers) -> tuple[int, Objects] | None:
-    """The positive determinant D and D * inverse, in integers and checked; None if there is none of a good size."""
+    """The positive determinant D and D * inverse, in integers and checked; None if there is none of usable size."""
     floats = basis.astype(np.float64)
     determinant = abs(float(np.linalg.det(floats)))
     if determinant > LARGEST_MODULUS:
@@ -152,7 +151,7 @@ UNREACHABLE = 2**62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walks:
-    """The group's elements by number: where each move leads, what is left to pay, each move's order, and the start."""
+    """The group's elements by number: the target of each move, the remaining cost, each move's order, and the start."""
 
     next_elements: Integers
     remaining_costs: Integers
@@ -161,7 +160,7 @@ class Walks:
 
 
 def build_walks(corner: Corner) -> Walks | None:
-    """Number the elements that moves can reach; None if 0 is not among them, so that no whole point exists."""
+    """Numbers the elements that moves can reach; None if 0 is not among them, so that no whole point exists."""
     elements, next_elements = _list_elements(corner)
     zero = np.flatnonzero(~elements.any(axis=1))
     if not len(zero):
@@ -170,7 +169,7 @@ def build_walks(corner: Corner) -> Walks | None:
     remaining_costs[-1, zero[0]] = 0
     orders = tuple(_compute_order(step) for step in next_elements)
     for move in reversed(range(len(corner.costs))):
-        # The cheapest of taking a move 0, 1, ..., order - 1 times first; each round doubles what is covered.
+        # The cheapest of taking a move 0, 1, ..., order - 1 times first; each round doubles the covered number.
         least, step, covered = remaining_costs[move + 1], next_elements[move], 1
         while covered < orders[move]:
             moved_costs = least[step]
@@ -183,7 +182,7 @@ def build_walks(corner: Corner) -> Walks | None:
 
 
 def _list_elements(corner: Corner) -> tuple[Integers, Integers]:
-    """All elements that can be reached from the start (number 0), and the element after each move."""
+    """Lists all elements that can be reached from the start (number 0), and the element after each move."""
     shifts, shift_numbers = np.unique(corner.shifts % corner.modulus, axis=0, return_inverse=True)
     levels = [(corner.start % corner.modulus)[None, :]]
     numbers = {_make_keys(levels[0])[0]: 0}
@@ -201,13 +200,13 @@ def _list_elements(corner: Corner) -> tuple[Integers, Integers]:
 
 
 def _make_keys(vectors: Integers) -> Sequence[object]:
-    """Each vector as bytes, to look it up by."""
+    """Encodes each vector as bytes, as a key."""
     whole = np.ascontiguousarray(vectors, dtype=np.int32)
     return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel().tolist()
 
 
 def _compute_order(step: Integers) -> int:
-    """After how many repetitions a move is back where it started; the same from every element."""
+    """The number of repetitions that bring a move back to its start; the same from every element."""
     place, count = int(step[0]), 1
     while place:
         place, count = int(step[place]), count + 1
@@ -215,9 +214,9 @@ def _compute_order(step: Integers) -> int:
 
 
 class PartialWalk(NamedTuple):
-    """A walk in the making, in the order of the queue: least promised cost first, then the one furthest on.
+    """An unfinished walk, in the order of the queue: smallest promised cost first, then the furthest one.
 
-    `depth` falls with every move done with; `element` is reached, `paid` so far, by the moves of `trail`.
+    `depth` falls with every completed move; `element` is reached, `paid` so far, by the moves of `trail`.
     """
 
     least_cost: int
@@ -239,7 +238,7 @@ class WholePoint:
 
 
 def generate_whole_points(corner: Corner, walks: Walks) -> Iterator[WholePoint]:
-    """All whole points, up to slides, in order of loss."""
+    """Generates all whole points, up to slides, in order of loss."""
     first = PartialWalk(int(walks.remaining_costs[0, walks.start]), 0, 0, 0, walks.start, 0, 0, None)
     queue, tickets = [first], itertools.count(1)
     while queue:
@@ -250,7 +249,7 @@ def generate_whole_points(corner: Corner, walks: Walks) -> Iterator[WholePoint]:
         # Go on to the next move ...
         least_cost = paid_cost + int(walks.remaining_costs[move + 1, element])
         steps = [PartialWalk(least_cost, depth - 1, next(tickets), move + 1, element, paid_cost, 0, trail)]
-        # ... or make this one once more, unless it costs nothing and would come full circle.
+        # ... or repeat this move, unless it costs nothing and would come full circle.
         cost, repeats = corner.costs[move], repeats + 1
         if cost or repeats < walks.orders[move]:
             next_element = int(walks.next_elements[move, element])
@@ -266,7 +265,7 @@ def generate_whole_points(corner: Corner, walks: Walks) -> Iterator[WholePoint]:
 
 
 def _sum_moves(corner: Corner, paid_cost: int, trail: Trail) -> WholePoint:
-    """Add up the moves of a walk."""
+    """Sums the moves of a walk."""
     scaled = corner.start.copy()
     buckets = np.zeros(corner.extras.shape[1], dtype=np.int64)
     while trail is not None:
@@ -278,7 +277,7 @@ def _sum_moves(corner: Corner, paid_cost: int, trail: Trail) -> WholePoint:
 
 
 def find_free_directions(corner: Corner, walks: Walks) -> Integers:
-    """Whole directions that cost nothing, one for each move that costs nothing."""
+    """The whole directions that cost nothing, one for each move that costs nothing."""
     directions = []
     for move, cost in enumerate(corner.costs):
         if cost == 0:

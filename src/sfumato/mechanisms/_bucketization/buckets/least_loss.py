@@ -1,4 +1,4 @@
-"""The setting of least loss over any number of sizes, with a proof.
+"""Finds the setting of smallest loss over any number of sizes, with a proof.
 
 Claim: the setting is valid, no valid setting has less loss than `bound`, and both are established in integers. Where
 `bound` equals the loss, the setting is optimal. Float solvers only propose.
@@ -49,9 +49,9 @@ from sfumato.mechanisms._bucketization.buckets.relaxation import (
 
 # Branch and bound over numbers of buckets, where the corner search does not apply.
 #
-# A float solver proposes a first setting and the point to branch at; what is cut off is cut off by bounds in integers.
-# The search ends when nothing better can be left, or after a fixed number of nodes: then the answer carries the bound
-# of what was left open. No clock is looked at, so the same problem always gets the same answer.
+# A float solver proposes a first setting and the point to branch at; only bounds in integers discard boxes. The search
+# ends when nothing better can be left, or after a fixed number of nodes; then the answer has the bound of the open
+# boxes. It uses no clock, so the same problem always gets the same answer.
 
 WHOLE_TOLERANCE = 1e-6
 NODES = 200
@@ -69,7 +69,7 @@ class SearchResult:
 
 
 class Search:
-    """The open boxes in order of their bounds, the best so far, and the cuts learnt on the way."""
+    """The open boxes in order of their bounds, the best answer so far, and the cuts learnt on the way."""
 
     def __init__(self, problem: Problem, cuts: Cuts) -> None:
         self._problem = problem
@@ -80,7 +80,7 @@ class Search:
         self._box_count = 0
 
     def run(self, bound: int, nodes: int = NODES) -> SearchResult:
-        """Search from the whole problem, whose loss is at least `bound`."""
+        """Searches from the whole problem, whose loss is at least `bound`."""
         self._best_buckets = self._propose()
         self._push(bound, Box.of(self._problem))
         while self._open_boxes and self._open_boxes[0][0] < self._find_loss_limit() and self._box_count < nodes:
@@ -92,10 +92,10 @@ class Search:
         return SearchResult(self._best_buckets, min(lower_bounds) if lower_bounds else None)
 
     def _explore_box(self, floor: int, box: Box) -> None:
-        """Settle a box, or split it in two."""
+        """Settles a box, or splits it in two."""
         point = solve(self._problem, self._cuts, box)
         if point is None:
-            # That the solver finds nothing is no proof.
+            # If the solver finds nothing, that is no proof.
             sizes, total = self._problem.sizes, self._problem.total
             is_empty = (box.low > box.high).any() or int(sizes @ box.high) < total or int(sizes @ box.low) > total
             if not is_empty and prove_empty(self._problem, self._cuts, box) is None:
@@ -117,7 +117,7 @@ class Search:
         self._push(bound, Box(box.low, high))
 
     def _try_whole(self, bound: int, box: Box, buckets: Integers) -> None:
-        """Take valid numbers as the best; learn a cut from others and look again."""
+        """Takes valid numbers as the best; learns a cut from others and tries again."""
         is_stuck = fill(self._problem, buckets).is_stuck
         if is_stuck.any():
             self._cuts = self._cuts.join(make_cut(self._problem, is_stuck))
@@ -133,7 +133,7 @@ class Search:
 
     def _propose(self) -> Integers | None:
         """Whole numbers from a float solver, valid by our own check; each refusal teaches a cut."""
-        from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - scipy takes long to load, and few commands need it
+        from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - loads slowly, and is rarely needed
 
         problem, box = self._problem, Box.of(self._problem)
         for _ in range(PROPOSALS):
@@ -165,7 +165,7 @@ class Search:
         return int(compute_bucket_losses(self._problem) @ buckets)
 
     def _find_loss_limit(self) -> int:
-        """What an answer must go below to be of interest."""
+        """The loss that an answer must stay below to be an improvement."""
         return 2**62 if self._best_buckets is None else self._compute_loss(self._best_buckets)
 
 
@@ -177,19 +177,19 @@ SIZES_TRIED = 400
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """A valid setting, and a bound that no valid setting goes below."""
+    """A valid setting, and a lower bound of the loss of all valid settings."""
 
     setting: Setting
     bound: int
 
     @property
     def is_proven(self) -> bool:
-        """Whether the setting is known to be the best."""
+        """Whether the setting is proven to be the best."""
         return self.bound == self.setting.loss
 
 
 def find_optimal_setting(problem: Problem) -> Optimum:
-    """The valid setting of least loss, or as near to it as the search gets in bounded time."""
+    """Finds the valid setting of smallest loss, or as near to it as the search gets in bounded time."""
     sizes = problem.sizes.tolist()
     if not sizes:
         raise NoBucketingError(NothingFits(tuple(np.flatnonzero(problem.counts).tolist()), 0, None))
@@ -215,9 +215,9 @@ def find_optimal_setting(problem: Problem) -> Optimum:
 
 
 def find_least_maximum(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int) -> int | None:
-    """The least maximum bucket size above `largest` that allows an answer; None if it is beyond what is tried.
+    """Finds the smallest maximum bucket size above `largest` that allows an answer; None if beyond the tried range.
 
-    More sizes never hurt, so doubling finds one that works and bisection the least.
+    More sizes never hurt, so doubling finds one that works and bisection the smallest.
     """
     limit = min(sum(counts), smallest + SIZES_TRIED)
     failing_size, working_size = largest, largest
@@ -247,7 +247,7 @@ def is_feasible(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, 
 def add_remedy(
     blocked: NoBucketingError, counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int
 ) -> NoBucketingError:
-    """Add to a failure which maximum bucket size would do, where that is what is missing."""
+    """Adds the maximum bucket size that would work to a failure, if a larger size is the remedy."""
     reason = blocked.reason
     if not isinstance(reason, NothingFits | NoCombination):
         return blocked
@@ -256,7 +256,7 @@ def add_remedy(
 
 
 def _explain_infeasibility(problem: Problem, cuts: Cuts) -> NothingFits | NoCombination:
-    """Blame the set of values that weighs most in the proof that there is no room."""
+    """Names the set of values with the largest weight in the proof that there is no room."""
     prices = prove_empty(problem, cuts, Box.of(problem))
     largest = int(problem.sizes[-1])
     if prices is None:
@@ -276,9 +276,9 @@ def _search_near_corner(problem: Problem, relaxed: Relaxation, corner: Corner) -
         if number == POINTS:
             return None
         if len(free_directions) <= 1:
-            bound = point.loss  # all cheaper ones were looked at
+            bound = point.loss  # all cheaper points were tried
         elif point.loss > bound:
-            return None  # with several free directions, not every point is looked at
+            return None  # with several free directions, not every point is tried
         buckets, cuts = _search_along(problem, cuts, point.buckets, free_directions)
         if buckets is not None:
             return Optimum(make_setting(problem, buckets), bound)
@@ -288,13 +288,13 @@ def _search_near_corner(problem: Problem, relaxed: Relaxation, corner: Corner) -
 def _search_along(
     problem: Problem, cuts: Cuts, start: Integers, free_directions: Integers
 ) -> tuple[Integers | None, Cuts]:
-    """The first valid point on the way along a free direction; with none, the point itself.
+    """The first valid point along a free direction; with no direction, the point itself.
 
-    A point that the cuts so far allow and that is not valid teaches a cut, which moves the first allowed one on.
+    A point that meets all cuts so far and is not valid teaches a cut, which moves the first allowed point on.
     """
     direction = free_directions[0] if len(free_directions) else np.zeros_like(start)
     while True:
-        # No number of buckets is to be negative, and all cuts are to hold.
+        # No number of buckets may be negative, and all cuts must hold.
         surplus = np.concatenate([start, cuts.rows @ start - cuts.needs])
         step = find_first_step(surplus, np.concatenate([direction, cuts.rows @ direction]))
         if step is None:

@@ -1,9 +1,9 @@
-"""A largest flow from values to bucket sizes, in integers.
+"""Finds a largest flow from values to bucket sizes, in integers.
 
 Value i sends at most supplies[i] records, at most lanes[i, s] of them to size s, and size s takes at most drains[s].
-There are few sizes and many values, so a path of the search is a row of sizes: going from one size to the next means
-that records move over, whoever's they are. All values are worked on at once, and a search costs one look at the matrix
-per size on its way. Paths are shortest first, which bounds their number by the number of sizes alone.
+There are few sizes and many values, so a path of the search is a row of sizes. A step from one size to the next moves
+records of any values. All values are processed at once, and a search reads the matrix once for each size on its way.
+Paths are shortest first, which bounds their number by the number of sizes alone.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flow:
-    """What was sent, and the values on the source's side of a smallest cut: none, if everything was sent."""
+    """The sent records, and the values on the source's side of a smallest cut: none if everything was sent."""
 
     amounts: Integers
     is_stuck: Mask
 
 
 def find_largest_flow(supplies: Integers, lanes: Integers, drains: Integers) -> Flow:
-    """Send as much as possible; what is stuck proves that more is impossible."""
+    """Sends as much as possible; the stuck records prove that more is impossible."""
     amounts = _guess_flow(supplies, lanes, drains)
     while True:
         remaining, free = supplies - amounts.sum(axis=1), drains - amounts.sum(axis=0)
@@ -39,7 +39,7 @@ def find_largest_flow(supplies: Integers, lanes: Integers, drains: Integers) -> 
 
 
 def _guess_flow(supplies: Integers, lanes: Integers, drains: Integers) -> Integers:
-    """Fill the sizes in ascending order: who has no room later gets all, the others even shares of what is left."""
+    """Fills the sizes in ascending order: values with no room later get all, the others even shares of the rest."""
     amounts = np.zeros_like(lanes)
     remaining = supplies.copy()
     later = lanes.sum(axis=1)
@@ -55,7 +55,7 @@ def _guess_flow(supplies: Integers, lanes: Integers, drains: Integers) -> Intege
 
 
 def _split_evenly(amount: int, most: Integers) -> Integers:
-    """The same part of everybody's most, as nearly as whole numbers allow."""
+    """Gives every value the same share of its maximum, as nearly as whole numbers allow."""
     upto = np.cumsum(most)
     total_room = int(upto[-1]) if len(upto) else 0
     if total_room <= amount:
@@ -66,7 +66,7 @@ def _split_evenly(amount: int, most: Integers) -> Integers:
 
 
 def share_out(amount: int | Integers, most: Integers) -> Integers:
-    """Serve one after the other until the amount is gone; of several rows, each with an amount of its own."""
+    """Serves entries in order until the amount is used up; of several rows, each with an amount of its own."""
     before = np.cumsum(most, axis=-1) - most
     served: Integers = np.clip(np.asarray(amount)[..., None] - before, 0, most)
     return served
@@ -94,9 +94,10 @@ def _find_levels(
 def _send_along(
     levels: list[Integers], amounts: Integers, lanes: Integers, remaining: Integers, free: Integers
 ) -> None:
-    """Send as much as possible along one path through the levels.
+    """Sends as much as possible along one path through the levels.
 
-    The path is found backwards: from the last level's size with most free room, each time to where most can move over.
+    The path is found backwards: from the last level's size with most free room, each time to the size from which most
+    records can move over.
     """
     last = levels[-1]
     path = [int(last[np.argmax(free[last])])]

@@ -1,15 +1,14 @@
-"""Which bucket a record goes to: a closed form of its value and its slot among the records of that value.
+"""Assigns a record to a bucket: a closed form of its value and its slot among the records of that value.
 
 The buckets of one size are dealt in tranches. In a tranche the records stand in a row, value after value, and the
 record at position p goes to bucket p modulo the number of buckets. So every bucket gets exactly its size, and of each
-value the floor or the ceiling of its share: a value with v records in b buckets comes to at most ceil(v / b) <= c(S) in
+value the floor or the ceiling of its share. A value with v records in b buckets has at most ceil(v / b) <= c(S) in
 each, as long as v <= c(S) * b. Nothing is remembered between records, so batches can be dealt in any order.
 
-`round_robin` deals each size in one tranche, in the order of the values: neighbouring buckets look alike.
-`deal_tranches` deals
-it in many, each with an order of its own, and lets tranches trade records first: buckets differ as much as chance will
-have it, and the caps hold as exactly. Slots must be shuffled by the caller: slots in file order would reveal who is
-where.
+`round_robin` deals each size in one tranche, in the order of the values: neighbouring buckets are nearly alike.
+`deal_tranches` deals it in many, each with an order of its own, and lets tranches trade records first. Buckets then
+differ as much as at random, and the caps hold exactly too. The caller must shuffle the slots: slots in file order would
+disclose the bucket of each record.
 
 Source: Wang 2014, eq. (4.1) and Lemma 3, for `round_robin`; `deal_tranches` is ours.
 Notation: S = sizes, b = buckets, v = counts, c(S) = floors.
@@ -34,16 +33,16 @@ from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment,
 from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
 from sfumato.mechanisms._bucketization.buckets.max_flow import share_out
 
-# Many short columns sorted at once: whole rows are compared, in an order that sorts whatever they hold.
+# Sorts many short columns at once: whole rows are compared, in an order that sorts any contents.
 #
 # Source: the odd-even merge exchange of Batcher 1968.
 
 FEW = 1 << 11
-"""So few columns are sorted one by one: to compare rows would take as long for a single one."""
+"""Up to this many columns are sorted one by one: comparing rows would take as long for a single one."""
 
 
 def sort_columns(rows: UInts) -> None:
-    """Sort each column of a matrix, in its place."""
+    """Sorts each column of a matrix in place."""
     if rows.shape[1] < FEW:
         rows.sort(axis=0)
         return
@@ -56,12 +55,12 @@ def sort_columns(rows: UInts) -> None:
 
 @cache
 def list_exchanges(size: int) -> tuple[tuple[int, int], ...]:
-    """The pairs of places to compare, one after the other, so that the smaller one comes first."""
+    """Lists the pairs of places to compare, in order, so that the smaller number comes first."""
     return tuple(_generate_exchanges(size))
 
 
 def _generate_exchanges(size: int) -> Iterator[tuple[int, int]]:
-    """Merge neighbours that are sorted, then neighbours twice as long; pairs in a merge come ever nearer."""
+    """Merges neighbours that are sorted, then neighbours twice as long; pairs in a merge come ever nearer."""
     merged_length = 1
     while merged_length < size:
         gap = merged_length
@@ -77,14 +76,14 @@ def _generate_exchanges(size: int) -> Iterator[tuple[int, int]]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 MOST_TRANCHES = 256  # of one size
-LEAST_BUCKETS = 4  # in a tranche, where there are several
-MOST_CELLS = 2**22  # tranches times values: what the closed form keeps in memory
+LEAST_BUCKETS = 4  # in a tranche, if there are several
+MOST_CELLS = 2**22  # tranches times values: the size of the closed form in memory
 HALF_UINT32 = 2**31
-LARGEST_TABLE = 2**26  # records whose values are kept in a table, a byte or two each
+LARGEST_TABLE = 2**26  # records whose values are cached in a table, a byte or two each
 
 
 class DealingMethod(StrEnum):
-    """How records are dealt to the buckets of one size."""
+    """The method that deals records to the buckets of one size."""
 
     MIXED = "mixed"
     ROUND_ROBIN = "round-robin"
@@ -99,14 +98,14 @@ class Tranche(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Dealing:
-    """How many records of each value (column) each tranche (row) holds, and where in its row of records they start."""
+    """The records of each value (column) in each tranche (row), and their start in its row of records."""
 
     tranches: tuple[Tranche, ...]
     counts: Integers
     starts: Integers
 
     def __reduce__(self) -> tuple[object, ...]:
-        """It travels without its tables, which may be as long as the table of the records."""
+        """Pickles it without its tables, which may be as long as the table of the records."""
         return Dealing, (self.tranches, self.counts, self.starts)
 
     @cached_property
@@ -126,12 +125,12 @@ class Dealing:
 
     @property
     def pair_count(self) -> int:
-        """How many pairs of a bucket and a value there are that meet."""
+        """The number of pairs of a bucket and a value in it."""
         return int(np.minimum(self.counts, self.buckets[:, None]).sum())
 
     @property
     def clear_records(self) -> int:
-        """How many records are in buckets of one value, which tell that value of each of them."""
+        """The number of records in buckets of one value, which discloses the value of each of them."""
         sizes = self.tranche_sizes[:, None]
         rounds, more = np.divmod(self.counts, self.buckets[:, None])
         whole = np.where(rounds == sizes, self.buckets[:, None], np.where(rounds == sizes - 1, more, 0))
@@ -148,15 +147,16 @@ class Dealing:
         return numbers
 
     def list_contents(self, numbers: UInts) -> tuple[UInts, UInts, UInts]:
-        """What buckets hold: how many lines each has, and for each line a value and how many records have it.
+        """The contents of buckets: the number of lines of each, and for each line a value and its number of records.
 
-        Lines stand in the order of the numbers, and then of the values. A bucket has a record in every round of its
-        tranche; so the buckets of one size are a matrix, a column each, that is sorted and counted by its rows.
+        Lines are in the order of the bucket numbers, and then of the values. A bucket has a record in every round of
+        its tranche. So the buckets of one size are a matrix with a column each, which is sorted and counted by its
+        rows.
         """
         tranche = self._bucket_runs.find(numbers.astype(self._bucket_runs.type, copy=False))
         sizes, buckets = self.tranche_sizes.take(tranche), self.buckets.take(tranche)
         first_records, first_buckets = self._tranche_starts
-        # Where in the row of its tranche the first record of a bucket is: rows need not start at position 0.
+        # The first record of a bucket in the row of its tranche: rows need not start at position 0.
         offsets = (numbers.astype(np.int64) - first_buckets.take(tranche)) % buckets
         first = first_records.take(tranche) + offsets
         lines, parts = np.empty(len(numbers), dtype=np.int64), []
@@ -167,7 +167,7 @@ class Dealing:
             )
             sort_columns(bucket_values)
             is_new = bucket_values[1:] != bucket_values[:-1]
-            # Of each record, among those of its bucket.
+            # The index of each record among those of its bucket.
             line = np.zeros(bucket_values.shape, dtype=np.min_scalar_type(size))
             np.cumsum(is_new, axis=0, dtype=line.dtype, out=line[1:])
             lines[same_size] = line[-1]
@@ -192,8 +192,8 @@ class Dealing:
     def _slot_runs(self) -> tuple[Runs, UInts, UInts, UInts]:
         """The slots of all values in one row: for each value a run in every tranche.
 
-        With where the slots of each value begin, the tranche of each run, and what takes a slot of it to its position
-        in the tranche. That may be below zero: the type wraps, and the sum back.
+        Also returns the start of each value's slots, the tranche of each run, and the offset from its slots to
+        positions in the tranche. The offset may be negative: the type wraps, and the sum wraps back.
         """
         runs = Runs(self.counts.T.ravel())
         before = np.cumsum(self.counts, axis=0) - self.counts
@@ -203,7 +203,7 @@ class Dealing:
 
     @cached_property
     def _record_runs(self) -> tuple[Runs, UInts]:
-        """The records of all tranches in one row, as they stand: for each tranche a run of every value, and which."""
+        """The records of all tranches in one row, in order: for each tranche a run of every value, and the value."""
         order = np.argsort(self.starts, axis=1, kind="stable")
         runs = Runs(np.take_along_axis(self.counts, order, axis=1).ravel())
         return runs, order.ravel()[runs.run_numbers].astype(self._value_type)
@@ -220,7 +220,7 @@ class Dealing:
 
     @cached_property
     def _tranche_starts(self) -> tuple[Integers, Integers]:
-        """For each tranche its first record in that row, and the number of the bucket which has it."""
+        """For each tranche its first record in that row, and the number of the bucket that has it."""
         return _compute_starts(self.counts.sum(axis=1)), _compute_starts(self.buckets) + self.starts.min(axis=1)
 
     @cached_property
@@ -237,7 +237,7 @@ class Dealing:
         return _compute_starts(self.buckets).astype(self._slot_runs[0].type)
 
     def generate_holdings(self) -> Iterator[UInts]:
-        """How many records of each value (column) every bucket (row) holds, tranche after tranche."""
+        """Generates the number of records of each value (column) in every bucket (row), tranche after tranche."""
         for number, tranche in enumerate(self.tranches):
             yield self.count_values(np.full(tranche.buckets, number), np.arange(tranche.buckets))
 
@@ -246,20 +246,20 @@ class Dealing:
         return _compute_starts(self.buckets).take(tranches) + buckets
 
     def count_values(self, tranches: Integers, buckets: Integers) -> UInts:
-        """How many records of each value buckets hold, by their tranches and their places in them.
+        """The number of records of each value in buckets, by their tranches and their places in them.
 
-        One in each whole round, and one more if the bucket comes soon enough after that which has the first record.
+        One in each whole round, and one more if the bucket soon follows the one with the first record.
         """
         whole, more, first = (numbers.take(tranches, axis=0) for numbers in self._rounds)
         number = self.buckets.astype(first.dtype).take(tranches)[:, None]
         after = buckets.astype(first.dtype)[:, None] - first
-        after = np.minimum(after, after + number)  # what is below zero wraps, and is huge
+        after = np.minimum(after, after + number)  # a negative number wraps, and is huge
         whole += after < more
         return whole
 
     @cached_property
     def _rounds(self) -> tuple[UInts, UInts, UInts]:
-        """For each tranche and value the whole rounds of its records, how many are left over, and the first bucket."""
+        """For each tranche and value the whole rounds of its records, the number left over, and the first bucket."""
         buckets = self.buckets[:, None]
         whole, more = np.divmod(self.counts, buckets)
         kind = np.uint32 if int(buckets.max()) < HALF_UINT32 else np.uint64
@@ -267,7 +267,7 @@ class Dealing:
 
 
 def _compute_starts(lengths: Integers) -> Integers:
-    """Where each begins if they stand in a row."""
+    """The start of each in a common row."""
     starts: Integers = np.cumsum(lengths) - lengths
     return starts
 
@@ -275,7 +275,7 @@ def _compute_starts(lengths: Integers) -> Integers:
 def deal_out(
     assignment: Assignment, floors: Integers, dealing_method: DealingMethod, draws: Draws, name: str
 ) -> Dealing:
-    """Deal the records of an assignment; the orders of the tranches are keyed."""
+    """Deals the records of an assignment; the orders of the tranches are keyed."""
     if dealing_method is DealingMethod.ROUND_ROBIN:
         return deal_round_robin(assignment)
     tranches = divide_into_tranches(assignment.setting, len(floors))
@@ -285,14 +285,14 @@ def deal_out(
 
 
 def deal_round_robin(assignment: Assignment) -> Dealing:
-    """Deal each size in one tranche, in the order of the values; the first record goes to bucket 1, as in eq. (4.1)."""
+    """Deals each size in one tranche, in the order of the values; record 1 goes to bucket 1, as in eq. (4.1)."""
     counts = assignment.records.T
     starts = 1 + np.cumsum(counts, axis=1) - counts
     return Dealing(tuple(Tranche(size, count) for size, count in assignment.setting), counts, starts)
 
 
 def divide_into_tranches(setting: Setting, values: int) -> tuple[Tranche, ...]:
-    """Divide the buckets of each size into tranches for `deal_tranches`, as evenly as possible."""
+    """Divides the buckets of each size into tranches for `deal_tranches`, as evenly as possible."""
     most = max(1, min(MOST_TRANCHES, MOST_CELLS // (values * len(setting.pairs))))
     tranches = []
     for size, count in setting:
@@ -303,7 +303,7 @@ def divide_into_tranches(setting: Setting, values: int) -> tuple[Tranche, ...]:
 
 
 def deal_tranches(assignment: Assignment, floors: Integers, tranches: tuple[Tranche, ...], orders: Integers) -> Dealing:
-    """Deal each tranche in its own order of the values, after trades between tranches of the same size.
+    """Deals each tranche in its own order of the values, after trades between tranches of the same size.
 
     `floors[value, size]` are those of the setting's sizes; `orders[tranche]` is a random permutation of the values.
     """
@@ -321,7 +321,7 @@ def deal_tranches(assignment: Assignment, floors: Integers, tranches: tuple[Tran
 
 
 def _compute_shares(counts: Integers, buckets: Integers) -> Integers:
-    """What round-robin dealing of a whole size would put into each tranche (row): even shares that add up exactly."""
+    """The records of each tranche (row) if a whole size is dealt round-robin: even shares that add up exactly."""
     ends = np.cumsum(counts)
     total, edges = int(buckets.sum()), np.cumsum(buckets) - buckets
 
@@ -334,10 +334,10 @@ def _compute_shares(counts: Integers, buckets: Integers) -> Integers:
 
 
 def _trade_records(counts: Integers, most: Integers, orders: Integers) -> Integers:
-    """Let each two tranches whose numbers differ in one binary digit swap records, digit by digit.
+    """Lets each two tranches whose numbers differ in one binary digit swap records, digit by digit.
 
-    Early values of the first one's order go to it, late ones to the second. It is half of what the caps allow, because
-    everything would leave tranches that hold a value up to its cap or not at all.
+    Early values of the first one's order go to it, late ones to the second. Half of what the caps allow is swapped. A
+    full swap would leave tranches that have a value up to its cap or not at all.
     """
     numbers, values = np.arange(len(counts)), orders.shape[1]
     half_count, traded_counts, room = values // 2, counts.flatten(), most.flatten()

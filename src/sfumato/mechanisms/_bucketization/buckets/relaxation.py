@@ -1,8 +1,8 @@
-"""The linear programme over numbers of buckets, and what its answer proves in integers.
+"""The linear programme over numbers of buckets, and the bounds that its answer proves in integers.
 
-The solver works in floating point, so its answer is a proposal. Its dual prices, rounded to multiples of 2^-40, are
-worth a bound whatever they are: for y >= 0 and any z,
-    loss = w b >= z |T| + y needs + (w - z S - y rows) b >= z |T| + y needs + sum of min(d low, d high)
+The solver works in floating point, so its answer is a proposal. Its dual prices, rounded to multiples of 2^-40, give a
+valid bound whatever they are. For y >= 0 and any z,
+loss = w b >= z |T| + y needs + (w - z S - y rows) b >= z |T| + y needs + sum of min(d low, d high)
 where d = w - z S - y rows and low <= b <= high. That is evaluated in integers of any length.
 
 Notation: w_S = (S-1)² = weights, b = buckets, y = prices of the cuts, z = price of a record, d = reduced.
@@ -30,9 +30,9 @@ from sfumato.mechanisms._bucketization.buckets.cutting_planes import (
     make_single_value_cuts,
 )
 
-# Linear programmes, solved by HiGHS itself: to load scipy, which brings it too, takes longer than to plan.
+# Linear programmes, solved directly by HiGHS: loading scipy, which includes it too, takes longer than planning.
 
-# A solver that keeps to itself: what its C code prints must not come between what a command prints.
+# A solver without output: lines of its C code must not mix with those of a command.
 
 STANDARD_OUTPUT = 1
 _ONE_AT_A_TIME = Lock()
@@ -40,10 +40,10 @@ _ONE_AT_A_TIME = Lock()
 
 @contextlib.contextmanager
 def silence_output() -> Iterator[None]:
-    """Send to nowhere what is written to the standard output of the process, by whatever language.
+    """Discards everything written to the standard output of the process, in any language.
 
-    HiGHS has an option to be silent, and some of its lines do not ask for it. What another thread prints in these
-    moments is lost too, so nothing but a call of the solver belongs in here.
+    HiGHS has an option for silence, but some of its lines ignore it. Output of other threads during this time is lost
+    too, so only a call of the solver belongs in here.
     """
     with _ONE_AT_A_TIME:
         try:
@@ -58,13 +58,13 @@ def silence_output() -> Iterator[None]:
         try:
             yield
         finally:
-            _flush()  # else the buffer of C would be written later, when the output is back
+            _flush()  # otherwise the buffer of C would be written later, when the output is restored
             os.dup2(saved_output, STANDARD_OUTPUT)
             os.close(saved_output)
 
 
 def _flush() -> None:
-    """Write out what C has in its buffers, where its library can be asked to."""
+    """Writes the contents of C's buffers, if its library can be called."""
     with contextlib.suppress(OSError, TypeError, AttributeError):
         ctypes.CDLL(None).fflush(None)
 
@@ -72,12 +72,12 @@ def _flush() -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 DUAL = 1
-"""What HiGHS calls its dual simplex method."""
+"""The name of the dual simplex method in HiGHS."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Programme:
-    """Costs to be made small: of numbers within bounds, whose sums by rows are within bounds too."""
+    """Costs to minimise, of numbers within bounds, whose sums by rows are within bounds too."""
 
     costs: Floats
     bounds: tuple[Floats, Floats]
@@ -87,7 +87,7 @@ class Programme:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PricedNumbers:
-    """The numbers, and what a little more of each sum would cost."""
+    """The numbers, and the price of a unit more of each sum."""
 
     numbers: Floats
     prices: Floats
@@ -137,13 +137,13 @@ class Box:
 
     @staticmethod
     def of(problem: Problem) -> Box:
-        """What the number of records allows."""
+        """The bounds that follow from the number of records."""
         return Box(np.zeros_like(problem.sizes), problem.total // problem.sizes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """A corner of the relaxation as the solver sees it: numbers of buckets and prices."""
+    """A corner of the relaxation from the solver: numbers of buckets and prices."""
 
     buckets: Reals
     prices: Reals
@@ -152,7 +152,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relaxation:
-    """The relaxation's best point under all cuts, the cuts it took, and a proven bound; no point if there is none."""
+    """The relaxation's best point under all cuts, the cuts used, and a proven bound; no point if there is none."""
 
     point: Point | None
     cuts: Cuts
@@ -165,7 +165,7 @@ def compute_bucket_losses(problem: Problem) -> Integers:
 
 
 def relax(problem: Problem) -> Relaxation:
-    """Solve the relaxation, adding cuts until none is violated."""
+    """Solves the relaxation, adding cuts until none is violated."""
     cuts, box = make_single_value_cuts(problem), Box.of(problem)
     while True:
         point = solve(problem, cuts, box)
@@ -183,15 +183,15 @@ def solve(problem: Problem, cuts: Cuts, box: Box) -> Point | None:
 
 
 def prove_lower_bound(problem: Problem, cuts: Cuts, box: Box, point: Point) -> int:
-    """A whole number that no valid setting in the box can go below."""
+    """A lower bound of the loss of all valid settings in the box, as an integer."""
     return _compute_dual_value(problem, cuts, box, point, compute_bucket_losses(problem))
 
 
 def prove_empty(problem: Problem, cuts: Cuts, box: Box) -> Reals | None:
-    """Prices of the cuts that prove that nothing in the box meets them; None if there is no such proof.
+    """Prices of the cuts that prove the box empty; None if there is no such proof.
 
-    Costs are 0 here, so whatever is valid costs 0, and a bound of 1 leaves nothing. The prices come from the programme
-    that lets every cut fall short and pays 1 for each record that it lacks.
+    Costs are 0 here, so a valid point costs 0, and a bound of 1 leaves nothing. The prices come from a programme in
+    which every cut may fall short, at a price of 1 for each missing record.
     """
     nothing = np.zeros_like(problem.sizes)
     point = _call_solver(problem, cuts, box, nothing, 1.0)
@@ -201,7 +201,7 @@ def prove_empty(problem: Problem, cuts: Cuts, box: Box) -> Reals | None:
 
 
 def _call_solver(problem: Problem, cuts: Cuts, box: Box, costs: Integers, penalty: float | None) -> Point | None:
-    """Call the solver; with a fine, cuts may fall short at that price per record."""
+    """Calls the solver; with a penalty, cuts may fall short at that price per record."""
     sizes, slack_count = len(problem.sizes), 0 if penalty is None else len(cuts.needs)
     answer = solve_programme(
         Programme(
@@ -223,7 +223,7 @@ def _call_solver(problem: Problem, cuts: Cuts, box: Box, costs: Integers, penalt
 
 
 def _compute_dual_value(problem: Problem, cuts: Cuts, box: Box, point: Point, costs: Integers) -> int:
-    """The dual value of rounded prices, rounded up: the loss is a whole number."""
+    """The dual value of rounded prices, rounded up: the loss is an integer."""
     prices = np.array([round(price * 2**DIGITS) for price in point.prices.tolist()], dtype=object)
     record_price = round(point.record_price * 2**DIGITS)
     reduced = (
@@ -237,5 +237,5 @@ def _compute_dual_value(problem: Problem, cuts: Cuts, box: Box, point: Point, co
 
 
 def _convert_to_exact(integers: Integers) -> Objects:
-    """Python's integers, which do not overflow."""
+    """Converts to Python's integers, which do not overflow."""
     return integers.astype(object)

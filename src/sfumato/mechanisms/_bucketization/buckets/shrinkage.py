@@ -1,10 +1,10 @@
-"""The selected share of each value, pulled towards that of all records as far as the buckets cannot tell them apart.
+"""Shrinks the selected share of each value towards that of all records, as far as buckets cannot separate them.
 
-The shares of the values are taken to scatter around the overall share. How much is learnt from all values of the same
-condition, by the largest likelihood; given that, the share of a value is the best linear guess from all buckets. Where
-the values scatter no more than chance, a count from such shares is the plain estimate of the papers; where they scatter
-far more, it is that of the inverse; and in between each direction in which buckets differ goes as far as it is told.
-Nothing is inverted, so that buckets which are nearly alike do no harm.
+The model: the shares of the values scatter around the overall share. The amount of scatter is estimated by maximum
+likelihood from all values of the same condition. Given that, the share of a value is the best linear prediction from
+all buckets. If the values scatter no more than at random, a count from such shares is the plain estimate of the papers.
+If they scatter far more, it is that of the inverse. In between, each direction in which buckets differ is used in
+proportion to its information. Nothing is inverted, so nearly equal buckets do no harm.
 
 Source: ours; the guess is the best linear prediction of a mixed model (Robinson 1991), with an empirical prior.
 Notation: o_y = all records with value y, W_xy as in `bucket_estimation`, e = what the selected records tell, p = the
@@ -19,14 +19,14 @@ import numpy as np
 from sfumato._core.array_types import Floats, Indices
 
 SMALLEST = 1e-9
-"""A direction that buckets keep by less than this part of the largest tells nothing."""
+"""The smallest eigenvalue used, as a share of the largest: the others have no information."""
 
 RATIOS = np.append(0.0, np.geomspace(1e-2, 1e8, 81))
-"""How much more values may scatter than chance, in the direction that buckets keep best."""
+"""The tried ratios of the scatter of values to noise, in the direction with the most information."""
 
 
 class Smoothing:
-    """What the buckets keep of each direction, on the scale on which shares scatter."""
+    """The information in the buckets about each direction, on the scale on which shares scatter."""
 
     def __init__(self, meeting: Floats, counts: Floats) -> None:
         self.counts, self.record_count = counts, float(counts.sum())
@@ -41,7 +41,7 @@ class Smoothing:
         self.ratios = RATIOS / most if most else RATIOS
 
     def estimate_ratios(self, expected_counts: Floats, means: Floats, variances: Floats) -> Floats:
-        """For each line the r of the largest likelihood, given what the records tell, and p and s² of each."""
+        """For each line the r of the largest likelihood, given the selected records, and p and s² of each."""
         eigenvalues = self.eigenvalues[self.is_informative]
         squares = self._project(expected_counts, means)[:, self.is_informative] ** 2 / eigenvalues
         noise = np.where(variances > 0, variances, np.inf)
@@ -50,19 +50,19 @@ class Smoothing:
         return np.asarray(self.ratios[np.argmin(deviances, axis=1)])
 
     def estimate_shares(self, expected_counts: Floats, means: Floats, ratios: Floats) -> Floats:
-        """The guessed share of each value, a line for each condition: p + (r G + 1/O) (1 + r W G)^-1 (e - o p)."""
+        """The predicted share of each value, a line for each condition: p + (r G + 1/O) (1 + r W G)^-1 (e - o p)."""
         along = self._project(expected_counts, means) / (1 + np.outer(ratios, self.eigenvalues))
         solved = along @ self.directions.T / self.roots
         pull = np.outer(ratios, self.scatter) + 1 / self.counts
         return np.asarray(means[:, np.newaxis] + pull * solved)
 
     def predict_variances(self, ratios: Floats, values: Indices) -> Floats:
-        """The expected squared error of the guess of each value's share, each at an r of its own, for an s² of 1."""
+        """The expected squared error of each predicted share, each at an r of its own, for an s² of 1."""
         precisions = self.directions[values] ** 2 / self.roots[values, np.newaxis] ** 2
         reduction = (precisions * (self.eigenvalues / (1 + np.outer(ratios, self.eigenvalues)))).sum(axis=1)
         prior_variances = ratios * self.scatter[values] + 1 / self.counts[values]
         return np.asarray(np.maximum(prior_variances - prior_variances**2 * reduction, 0.0))
 
     def _project(self, expected_counts: Floats, means: Floats) -> Floats:
-        """What is told beyond the overall share, in each direction."""
+        """The information beyond the overall share, in each direction."""
         return np.asarray(((expected_counts - np.outer(means, self.counts)) * self.roots) @ self.directions)

@@ -1,4 +1,4 @@
-"""Ways to make buckets side by side: which of them tells counts best, and what each costs."""
+"""Compares ways to make buckets by the errors of their counts and their loss."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sfumato.mechanisms.capabilities import PlanTable
 from sfumato.mechanisms.error_at_count import ErrorAtCount
 
 MOST_LISTED = 5
-"""So many are shown to people, and as many sizes of each."""
+"""The number of ways shown to people, and of sizes shown for each."""
 
 SEARCHES = {"two": "two sizes", "multi": "several sizes", "optimal": "least loss"}
-"""The searches for sizes that are compared, in words."""
+"""The compared searches for sizes, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankedChoice:
-    """A way to make buckets that was looked at: the search that found it, its loss, and the errors of counts."""
+    """A compared way to make buckets: the search that found it, its loss, and the errors of counts."""
 
     method: str
     smallest: int
@@ -37,7 +37,7 @@ class RankedChoice:
     score: float
 
     def to_json(self) -> Json:
-        """For the holder."""
+        """Writes the choice for the data steward."""
         return {
             "sizes": self.method,
             "min_bucket": self.smallest,
@@ -49,10 +49,10 @@ class RankedChoice:
 
 
 def predict_errors(counts: Sequence[int], choice: Choice, dealing_method: DealingMethod) -> CountErrors:
-    """The errors of counts, from buckets such as might be published.
+    """The errors of counts, from buckets like those to be published.
 
-    Counts, caps and sizes are published, and what is random in these buckets follows from the counts: so what is chosen
-    by them tells nothing, and everybody comes to the same.
+    Counts, caps and sizes are published, and the random part of these buckets follows from the counts. So a choice by
+    these errors discloses nothing, and anyone can repeat it.
     """
     value_counts = np.array(counts, dtype=np.int64)
     public = Draws(hashlib.sha256(value_counts.tobytes()).digest(), is_test=True)
@@ -62,7 +62,7 @@ def predict_errors(counts: Sequence[int], choice: Choice, dealing_method: Dealin
 def rank_choices(
     counts: Sequence[int], choices_by_key: Mapping[tuple[str, int], Choice], dealing_method: DealingMethod
 ) -> tuple[RankedChoice, ...]:
-    """All choices, that with the smallest errors of counts first."""
+    """Ranks all choices by the errors of their counts, smallest first."""
 
     def rank_choice(choice_key: tuple[str, int]) -> RankedChoice:
         choice = choices_by_key[choice_key]
@@ -81,7 +81,7 @@ def rank_choices(
 
 
 def make_tables(ranked_choices: Sequence[RankedChoice]) -> list[PlanTable]:
-    """The best of them, and that of least loss, for people."""
+    """The tables of the best choices, and that of smallest loss, for people."""
     if not ranked_choices:
         return []
     least_lossy = min(ranked_choices, key=lambda choice: choice.setting.loss)
@@ -100,7 +100,7 @@ def make_tables(ranked_choices: Sequence[RankedChoice]) -> list[PlanTable]:
     ]
     errors = [f"standard error of a count of {error.count:,.0f}" for error in least_lossy.errors]
     return [
-        PlanTable("sizes that were compared, of which the first are taken:", ("search", "sizes", "loss", *errors), rows)
+        PlanTable("compared sizes, in order of error; the first are used:", ("search", "sizes", "loss", *errors), rows)
     ]
 
 

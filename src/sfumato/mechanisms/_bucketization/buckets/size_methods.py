@@ -1,4 +1,4 @@
-"""From counts and caps to a setting and the records in it, by the method asked for."""
+"""Chooses a bucket setting and its records from counts and caps, by the requested method."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketing
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, assign
 from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
 from sfumato.mechanisms._bucketization.buckets.least_loss import Optimum, add_remedy, find_optimal_setting
-from sfumato.mechanisms._bucketization.buckets.recursive_two_sizes import split_top_down
 from sfumato.mechanisms._bucketization.buckets.relaxation import relax
+from sfumato.mechanisms._bucketization.buckets.two_size_splitting import split_top_down
 from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes
 
 # Buckets of one size: the best setting is the smallest size that works.
@@ -23,7 +23,7 @@ from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_si
 
 
 def find_best_size(problem: Problem) -> Setting:
-    """The valid setting of one size with the least loss."""
+    """The valid setting of one size with the smallest loss."""
     for column, size in enumerate(problem.sizes.tolist()):
         buckets, rest = divmod(problem.total, size)
         if not rest and (problem.counts <= problem.floors[:, column] * buckets).all():
@@ -37,9 +37,9 @@ HEURISTICS = {"one": find_best_size, "two": find_best_two_sizes, "multi": split_
 METHODS = (*HEURISTICS, "optimal")
 
 SMALLEST_SIZES = (3, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48)
-"""The smallest sizes that are tried besides the smallest that is allowed."""
+"""The number of smallest sizes that are tried besides the smallest allowed one."""
 MANY_VALUES = 150
-"""From so many values on, half of the ladder is left out, and so is the optimum, which is slow to find there."""
+"""From this many values on, half of the sizes are left out, and so is the optimum, which is slow to find there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +64,7 @@ class Choice:
 def choose(
     counts: Sequence[int], caps: Sequence[Fraction], method: str, *, smallest: int = 2, largest: int = 50
 ) -> Choice:
-    """Choose buckets of `smallest` to `largest` records; `Blocked` says why there are none."""
+    """Chooses buckets of `smallest` to `largest` records; `Blocked` names the reason if there are none."""
     try:
         problem = pose(counts, caps, smallest, largest)
         if method == "optimal":
@@ -84,10 +84,10 @@ def _make_choice(problem: Problem, setting: Setting, bound: int) -> Choice:
 def list_choices(
     counts: Sequence[int], caps: Sequence[Fraction], *, smallest: int = 2, largest: int = 50
 ) -> dict[tuple[str, int], Choice]:
-    """Ways to choose buckets, different ones, by a method and a smallest size that find each; `Blocked` if none.
+    """Lists different choices of buckets, by a method and a smallest size that find each; `Blocked` if none.
 
-    Least loss means small buckets for frequent values, so that the rest, in large ones, are nearly alike: the larger
-    the smallest bucket, the more room is left for buckets to differ. Which is the best is for others to judge.
+    The smallest loss means small buckets for frequent values, so the rest, in large ones, are nearly alike. The larger
+    the smallest bucket, the more the buckets can differ. The caller decides which choice is best.
     """
     keys_by_setting: dict[Setting, tuple[str, int]] = {}
     try:

@@ -1,11 +1,11 @@
-"""Buckets of at most two sizes: the best setting, without a search over the numbers of buckets.
+"""Finds the best buckets of at most two sizes, without a search over the numbers of buckets.
 
-For sizes S1 < S2 the settings that hold exactly the records form a row: t steps trade D1 buckets of S1 for D2 of S2.
-Every condition of Theorem 1 is linear in t (the minima in it are redundant), so each leaves a half-line of steps, and
-the best setting is the first step in the intersection: trading up costs. The thesis searches these rows by bisection.
+For sizes S1 < S2 the settings with exactly the records form a row: t steps trade D1 buckets of S1 for D2 of S2. Every
+condition of Theorem 1 is linear in t (the minima in it are redundant), so each leaves a half-line of steps. The best
+setting is the first step in the intersection, because trading up costs. The thesis searches these rows by bisection.
 
-Source: Wang 2014, Theorem 1, section 5.3, Lemma 5; repaired as docs/errata.md says: Best starts at infinity, one
-size counts.
+Source: Wang 2014, Theorem 1, section 5.3, Lemma 5; repaired as docs/errata.md says: Best starts at infinity, one size
+counts.
 Notation: S1, S2 = sizes; b1, b2 = buckets; D1 = S2/gcd, D2 = S1/gcd = `given`, `taken` per step; PC = every value has
 room in both together; FC = each size can be filled, b <= lim(S); CC = exactly the records.
 """
@@ -39,10 +39,10 @@ class Trades:
 
 
 def find_best_two_sizes(problem: Problem) -> Setting:
-    """The valid setting of at most two sizes with the least loss; among equals, the smallest sizes."""
+    """The valid setting of at most two sizes with the smallest loss; among equals, the smallest sizes."""
     limits, total = count_fillable_buckets(problem).tolist(), problem.total
     best = None
-    if len(problem.sizes) == 1:  # there is no pair to look at
+    if len(problem.sizes) == 1:  # there is no pair to try
         size = int(problem.sizes[0])
         buckets, rest = divmod(total, size)
         if not rest and (problem.counts <= problem.floors[:, 0] * buckets).all():
@@ -59,7 +59,7 @@ def find_best_two_sizes(problem: Problem) -> Setting:
 
 
 def list_pairs(total: int, small: int, large: int) -> Trades | None:
-    """All pairs of numbers of buckets of two sizes that hold exactly the records."""
+    """Lists all pairs of numbers of buckets of two sizes with exactly the records."""
     divisor = math.gcd(small, large)
     small_step, large_step = large // divisor, small // divisor
     if total % divisor:
@@ -72,7 +72,7 @@ def list_pairs(total: int, small: int, large: int) -> Trades | None:
 
 
 def count_fillable_buckets(problem: Problem) -> Integers:
-    """The most buckets of each size alone that the records can fill within the caps, disregarding the other records.
+    """The most buckets of each single size that the records can fill within the caps, ignoring the other records.
 
     The sum of min(c_i * b, o_i) - S * b is concave in b and 0 at b = 0, so it is at least 0 up to some b, and bisection
     finds it; for all sizes at once.

@@ -1,4 +1,4 @@
-"""Fine-grain perturbation: each value has a bound and a coin of its own.
+"""Fine-grain perturbation: each value has a bound and a retention of its own.
 
 Claim: for each value with a bound and every prior: whoever gave the value a chance of at most its prior gives it at
 most its posterior afterwards. With direction `both` also: a chance of at least the posterior stays at least the prior.
@@ -7,10 +7,10 @@ Source: the fine-grain model of the paper on per-value bounds. Its Theorem 1 is 
 Figure 2(b) takes a belief of 1/7 to 1/13, below 1/10; docs/errata.md), so the direction is a choice here.
 Published: the domain, the bounds, the direction and the retentions. Bounds that come from a tolerance hold shares that
 were rounded down, to two digits or coarser; the retentions of the `aggregate` objective follow shares in hundredths.
-Those of the `record` objective are one of finitely many optima; which one it is follows the exact shares, so
-somebody who knows the values of all others may learn the last one from it (docs/limits.md says how often).
-Notation: ρ1i = prior, ρ2i = posterior and γ_i = amplification of the bound of value i; p_i = its retention,
-q_i = (1-p_i)/m = its swap probability.
+Those of the `record` objective are one of finitely many optima; which one it is follows the exact shares, so somebody
+who knows the values of all others may learn the last one from it (docs/limits.md says how often).
+Notation: ρ1i = prior, ρ2i = posterior and γ_i = amplification of the bound of value i; p_i = its retention, q_i =
+(1-p_i)/m = its swap probability.
 """
 
 from __future__ import annotations
@@ -80,17 +80,17 @@ from sfumato.mechanisms.mechanism import Mechanism, PlanRules
 NAME = "fine-grain"
 
 MOST_DENOMINATOR = 1 << 40
-"""Retentions are multiples of one part in at most this many; others are rounded down, towards privacy."""
+"""The largest denominator of retentions; others are rounded down, towards privacy."""
 
 MOST_WEIGHTS = 1000
-"""Domains up to this size have their weights written out: a line for each pair of values."""
+"""The largest domain whose weights are written: a line for each pair of values."""
 
 WORST_LOSS = 10
-"""Counts with more than this many times the error of uniform perturbation under the same bounds are refused."""
+"""The largest permitted error of counts, in multiples of that of uniform perturbation under the same bounds."""
 
 
 class Objective(StrEnum):
-    """What the retentions make best: the records that keep their value, or the counts."""
+    """The aim of the retentions: records that keep their value, or accurate counts."""
 
     RECORD = "record"
     AGGREGATE = "aggregate"
@@ -98,16 +98,16 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options(per_value.DirectionOptions):
-    """Which way beliefs are bounded, and what is made best."""
+    """The options: the direction of the bounds, and the aim of the retentions."""
 
     objective: Objective = option(
-        Objective.RECORD, "objective", "Keep the most records, or make counts (aggregate) best."
+        Objective.RECORD, "objective", "Keep the most records, or make counts (aggregate) most accurate."
     )
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A coin for each value, in whole outcomes: `kept[i]` of `finest` keep value i."""
+    """The retention of each value, in whole outcomes: `kept[i]` of `finest` keep value i."""
 
     histogram: Histogram
     bounds: Bounds
@@ -115,21 +115,21 @@ class Plan:
     keep_numerators: tuple[int, ...]
     denominator: int
     tolerance: Fraction | None = None
-    """The factor that made the bounds of shares, if one did."""
+    """The factor that produced the bounds from shares, if there was one."""
 
     @property
     def amplifications(self) -> tuple[Fraction | None, ...]:
-        """The bound of each value on the odds; None where it has none."""
+        """The bound of each value on the odds; None for a value without one."""
         return compute_amplifications(self.bounds)
 
     @property
     def retentions(self) -> tuple[Fraction, ...]:
-        """The probability of each value's coin."""
+        """The retention of each value."""
         return tuple(Fraction(numerator, self.denominator) for numerator in self.keep_numerators)
 
     @cached_property
     def retention_draws(self) -> RetentionDraws:
-        """Each of the m values owns one outcome of `finest - kept` blocks of m."""
+        """The draws: each of the m values owns one outcome of `finest - kept` blocks of m."""
         size = len(self.keep_numerators)
         return RetentionDraws.of(
             [(size * numerator, self.denominator - numerator) for numerator in self.keep_numerators], [size] * size
@@ -137,7 +137,7 @@ class Plan:
 
     @cached_property
     def design(self) -> Design:
-        """What is published of the plan."""
+        """The published part of the plan."""
         return Design(self.histogram.values, self.bounds, self.options.direction, self.retentions, self.tolerance)
 
     @cached_property
@@ -148,7 +148,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Design:
-    """What the analyst needs: the domain, the bounds, the direction and the retention of each value."""
+    """The published numbers: the domain, the bounds, the direction and the retention of each value."""
 
     domain: tuple[Value, ...]
     bounds: Bounds
@@ -158,17 +158,17 @@ class Design:
 
     @cached_property
     def operator(self) -> Operator:
-        """One cell of all values, each with its coin."""
+        """One sub-table of all values, each with its retention."""
         size = len(self.domain)
         return Operator([Cell(tuple(range(size)), self.retentions)], size)
 
     @cached_property
     def cell_shares(self) -> Floats:
-        """All records of every value are in the one cell."""
+        """All records of every value are in the single sub-table."""
         return np.ones(len(self.domain))
 
     def to_json(self) -> Json:
-        """Write the design down; rationals as strings."""
+        """Writes the design as JSON; rationals as strings."""
         return {
             "domain": values_to_json(self.domain),
             "direction": self.direction.value,
@@ -181,7 +181,7 @@ class Design:
 
 
 def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draws: Draws, /) -> Plan:
-    """Choose the retentions that the bounds allow and the objective likes best."""
+    """Chooses the best retentions for the objective within the bounds."""
     check_several(histogram)
     bounds = per_value.list_bounds(histogram, spec)
     limits, direction = compute_amplifications(bounds), options.direction
@@ -190,19 +190,19 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
     else:
         best = retention_solver.solve_aggregate(_round_shares(histogram), limits, direction)
     denominator = _find_denominator(best)
-    # Less retention of any value breaks no bound: it is kept less often itself, and is redrawn into the others more.
+    # A smaller retention of any value breaks no bound: the value is kept less often, and redrawn into the others more.
     keep_numerators = tuple(math.floor(retention * denominator) for retention in best)
     return Plan(histogram, bounds, options, keep_numerators, denominator, spec.tolerance)
 
 
 def _round_shares(histogram: Histogram) -> tuple[Fraction, ...]:
-    """The shares as far as retentions that follow them may tell: in coarse steps, and no value without a weight."""
+    """The shares as precisely as published retentions may depend on them: in coarse steps, each value at least one."""
     steps = count_coarse_steps(histogram.total)
     return tuple(max(Fraction(math.floor(share * steps), steps), Fraction(1, 2 * steps)) for share in histogram.shares)
 
 
 def _find_denominator(retentions: Sequence[Fraction]) -> int:
-    """The common denominator of the retentions, if it is small enough to draw with."""
+    """The common denominator of the retentions, if it is small enough for draws."""
     common = 1
     for retention in retentions:
         common = math.lcm(common, retention.denominator)
@@ -212,12 +212,12 @@ def _find_denominator(retentions: Sequence[Fraction]) -> int:
 
 
 def check_countable(plan: Plan, /) -> None:
-    """Refuse retentions that cannot be undone, or only with an error that drowns all counts."""
+    """Refuses retentions that cannot be inverted, or only with an error too large for any count."""
     values = plan.histogram.values
     never_kept = [display(values[place]) for place, numerator in enumerate(plan.keep_numerators) if not numerator]
     advice = "choose `objective='aggregate'`, or relax a bound."
     if len(never_kept) > 1:
-        sentence = f"would never be kept, so nobody could tell their counts apart; {advice}"
+        sentence = f"would never be kept, so their counts could not be distinguished; {advice}"
         named = ", ".join(map(repr, never_kept[:NAMED_VALUES]))
         raise InfeasibleError(
             f"{format_value_count(never_kept)} {sentence}", sentence_with_values=f"{named} {sentence}"
@@ -239,18 +239,18 @@ def check_countable(plan: Plan, /) -> None:
 
 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
-    """Perturb a batch of codes, each by the coin of its value."""
+    """Perturbs a batch of codes, each by the retention of its value."""
     is_kept, swapped = plan.retention_draws.draw(draws.get_stream(f"{NAME}/coins"), first_row, codes)
     return PerturbedRecords(np.where(is_kept, codes, swapped).astype(codes.dtype))
 
 
 def make_design(plan: Plan, /) -> Design:
-    """What is published of the plan."""
+    """The published part of the plan."""
     return plan.design
 
 
 def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
-    """Read a design back, given the Data Package types of its columns."""
+    """Reads a design back, given the Data Package types of its columns."""
     bounds, tolerance = per_value.read_bounds(design_json)
     parsed_design = Design(
         values_from_json(design_json["domain"], types),
@@ -273,7 +273,9 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
         )
         is not None
     ):
-        raise ReleaseFormatError("a retention is higher than the design's bounds allow, so its promise is untrue.")
+        raise ReleaseFormatError(
+            "a retention is higher than the design's bounds allow, so its guarantee does not hold."
+        )
     return parsed_design
 
 
@@ -281,12 +283,12 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
 
 
 def make_encoding(design: Design, /) -> ValueEncoding:
-    """Each record shows one value of the domain."""
+    """Each record publishes one value of the domain."""
     return design.operator.make_encoding()
 
 
 def make_weights(design: Design, /) -> WeightColumns | None:
-    """What a row that shows `published` adds to the unbiased count of `value`."""
+    """The contribution of a row that publishes `published` to the unbiased count of `value`."""
     size = len(design.domain)
     if size > MOST_WEIGHTS:
         return None
@@ -299,15 +301,15 @@ def make_weights(design: Design, /) -> WeightColumns | None:
 
 
 def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
-    """By the coins of all values, if the values are equally frequent."""
+    """The variance that one record adds, if the values are equally frequent."""
     size = len(design.domain)
     return compute_inverse_variances(design.operator, np.full(size, 1 / size))
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The variance of a count of each value, if the other rows are composed as the table is."""
+    """The variance of a count of each value, if the other rows have the composition of the table."""
     own, other = compute_inverse_variances(plan.design.operator, plan.shares)
-    if np.isinf(own).any():  # two values that are never kept cannot be told apart, however few have them
+    if np.isinf(own).any():  # two values that are never kept cannot be distinguished, however few records have them
         return own
     return own * counts + other * (rows - counts)
 
@@ -323,7 +325,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The retention of each value, what it is good for, and what each bound costs."""
+    """The retention of each value, its effect, and the shadow price of each bound."""
     shares, limits, direction = plan.histogram.shares, plan.amplifications, plan.options.direction
     names = make_labels(plan.histogram.values)
     explanation: Json = {
@@ -341,7 +343,7 @@ def explain(plan: Plan, /) -> Json:
 
 
 def _compute_aggregate_error(plan: Plan) -> float | None:
-    """The mean error of the shares of all values; None where they cannot be reconstructed."""
+    """The mean error of the shares of all values; None if they cannot be reconstructed."""
     if sum(not numerator for numerator in plan.keep_numerators) > 1:
         return None
     total, size = float(plan.histogram.total), plan.histogram.domain_size
@@ -350,7 +352,7 @@ def _compute_aggregate_error(plan: Plan) -> float | None:
 
 
 def summarize(plan: Plan, /) -> str:
-    """What the coins are good for, in one line."""
+    """The effect of the retentions in one line."""
     error = _compute_aggregate_error(plan)
     error_text = "counts cannot be reconstructed" if error is None else f"mean error of a share {error:.3%}"
     kept_share = float(retention_solver.compute_record_utility(plan.histogram.shares, plan.retentions))
@@ -358,24 +360,27 @@ def summarize(plan: Plan, /) -> str:
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:
-    """Which values have no bound, which are never kept, and whether beliefs may fall."""
+    """Notes the values without a bound, those never kept, and whether beliefs may fall."""
     values, may_fall = plan.histogram.values, plan.options.direction is Direction.UPWARD
     notices = per_value.list_remarks(values, plan.bounds, may_fall=may_fall)
     never_kept = [value for value, numerator in zip(values, plan.keep_numerators, strict=True) if not numerator]
     if never_kept:
-        sentence = f"never kept under these bounds, only drawn by chance: {format_values(never_kept)}."
+        sentence = (
+            "these values are never kept under the bounds, and published only as random replacements: "
+            f"{format_values(never_kept)}."
+        )
         notices.append(Notice("values-never-kept", sentence, numbers={"values": len(never_kept)}))
     return notices
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
-    """By the coin of each value."""
+    """The likelihood of each record, from the retention of each value."""
     published_design, codes = plan.design, np.asarray(records.values)
     return (published_design.operator.compute_likelihoods(published_design.cell_shares, codes),)
 
 
 def state_guarantee(design: Design, /) -> str:
-    """The guarantee in plain words, with the numbers of this design."""
+    """States the guarantee in plain words, with the numbers of this design."""
     may_fall = design.direction is Direction.UPWARD
     return per_value.state_guarantee(design.domain, design.bounds, design.tolerance, may_fall=may_fall)
 

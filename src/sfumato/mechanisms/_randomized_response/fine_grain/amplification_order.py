@@ -1,6 +1,6 @@
-"""The values by rising amplification, and what each of them may keep beside a level; in exact integers.
+"""Orders the values by amplification, and computes the largest retention of each beside a level; in exact integers.
 
-The demands, and why the retentions follow from a level and perhaps a peak, are explained in `retention_solver`.
+The demands, and the reason why retentions follow from a level and perhaps a peak, are explained in `retention_solver`.
 
 Notation: m = domain size, γ = amplification, p = retention, f = share, M = level = the largest retention.
 """
@@ -27,14 +27,14 @@ Bound = Fraction | None
 """The amplification bound of a value; None if it has none."""
 
 BITS = 160
-"""Sums are kept as integers in units of 2**-160: a bracket that settles nearly every comparison of exact sums."""
+"""Sums are kept as integers in units of 2**-160. This precision decides nearly every comparison of exact sums."""
 
 
 @dataclass(frozen=True, slots=True)
 class FallingLine:
-    """A retention that falls while the level rises: (top - pull * level) / bottom.
+    """A retention that falls as the level rises: (top - pull * level) / bottom.
 
-    It is kept in integers, which are several times faster than fractions; there is one for every value.
+    It is kept in integers, which are several times faster than fractions; there is one line for every value.
     """
 
     top: int
@@ -43,7 +43,7 @@ class FallingLine:
 
     @classmethod
     def of(cls, amplification: Fraction, others: int, *, is_demand: bool) -> FallingLine:
-        """What a value may keep by its own demand, beside a level; or what its demand leaves to others, at its level.
+        """The line of a value's own demand beside a level, or of its demand on the others, at its level.
 
         Both have the same corner.
         """
@@ -57,12 +57,12 @@ class FallingLine:
 
     @property
     def slope(self) -> Fraction:
-        """How fast it falls."""
+        """The rate at which it falls."""
         return Fraction(self.pull, self.bottom)
 
     @property
     def corner(self) -> Fraction:
-        """Where the line meets the level itself."""
+        """The point where the line meets the level itself."""
         return Fraction(self.top, self.bottom + self.pull)
 
     @property
@@ -73,7 +73,7 @@ class FallingLine:
 
 @dataclass(frozen=True, slots=True)
 class BoundGroup:
-    """The values of one amplification, and what each of them may keep beside a level."""
+    """The values of one amplification, with their largest retention beside a level."""
 
     amplification: Fraction
     members: tuple[int, ...]
@@ -82,7 +82,7 @@ class BoundGroup:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A level, and the value that alone is at it; None on the curve."""
+    """A level, and the single value at it; None on the curve."""
 
     level: Fraction
     peak: int | None = None
@@ -90,7 +90,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class AmplificationOrder:
-    """The values by rising amplification; those without a bound stand above all rungs."""
+    """The values by rising amplification; those without a bound come last."""
 
     direction: Direction
     weights: tuple[int, ...]
@@ -99,15 +99,15 @@ class AmplificationOrder:
     groups: tuple[BoundGroup, ...]
     group_numbers: tuple[int, ...]
     weights_below: tuple[int, ...]
-    """The weight of the first n rungs, for every n."""
+    """The weight of the first n groups, for every n."""
     pull_sums: tuple[int, ...]
-    """The sum of weight * slope over the first n rungs, in units of 2**-160, each term rounded down."""
+    """The sum of weight * slope over the first n groups, in units of 2**-160, each term rounded down."""
 
     @classmethod
     def of(cls, shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction) -> AmplificationOrder:
-        """Put the values on their rungs.
+        """Puts the values into groups.
 
-        InternalError if no value has a bound, for then everything could be published as it is.
+        InternalError if no value has a bound, because everything could then be published unchanged.
         """
         places: dict[Fraction, list[int]] = defaultdict(list)
         for value, bound in enumerate(amplifications):
@@ -115,7 +115,7 @@ class AmplificationOrder:
                 places[bound].append(value)
         others = len(amplifications) - 1
         if not places or not others:
-            raise InternalError("without a bound, or without a second value, there is nothing to solve.")
+            raise InternalError("without a bound, or without a second value, there is no problem to solve.")
         groups, group_numbers = [], [len(places)] * len(shares)
         for place, bound in enumerate(sorted(places, key=make_sort_key)):
             line = FallingLine.of(bound, others, is_demand=is_own_demand(bound, others, direction))
@@ -138,7 +138,7 @@ class AmplificationOrder:
 
     @property
     def highest_level(self) -> Fraction:
-        """The highest level of the curve, where the least bounded retention is 0."""
+        """The highest level of the curve, where the most strictly bounded retention is 0."""
         return self.groups[0].line.zero
 
     def compare(self, target: Fraction, count: int) -> int:
@@ -155,29 +155,29 @@ class AmplificationOrder:
         return (target > pull) - (target < pull)
 
     def make_ceiling(self, peak: int) -> FallingLine:
-        """The most that a peak leaves to the other values."""
+        """The largest retention that a peak leaves to the other values."""
         bound = self.groups[self.group_numbers[peak]].amplification
         return FallingLine.of(
             bound, self.other_count, is_demand=is_ceiling_demand(bound, self.other_count, self.direction)
         )
 
     def compute_cap(self, candidate: Candidate) -> Fraction:
-        """The most that a value that is no peak may keep."""
+        """The largest retention of a value that is not a peak."""
         return (
             candidate.level if candidate.peak is None else self.make_ceiling(candidate.peak).evaluate(candidate.level)
         )
 
     def find_least_other(self, peak: int | None) -> int | None:
-        """The first rung with another value than the peak."""
+        """The first group with another value than the peak."""
         return next((place for place, group in enumerate(self.groups[:2]) if group.members != (peak,)), None)
 
     def compute_retentions(self, candidate: Candidate) -> tuple[Fraction, ...]:
-        """Every value as often as its rung and the cap allow."""
+        """The largest retention of every value that its group and the cap allow."""
         cap = self.compute_cap(candidate)
         retentions = [cap] * len(self.weights)
         for group in self.groups:
             retention = group.line.evaluate(candidate.level)
-            if retention >= cap:  # and so it is on all higher rungs
+            if retention >= cap:  # as on all later groups
                 break
             for value in group.members:
                 retentions[value] = retention
@@ -195,7 +195,7 @@ def is_own_demand(amplification: Fraction, others: int, direction: Direction) ->
 
 
 def is_ceiling_demand(amplification: Fraction, others: int, direction: Direction) -> bool:
-    """Whether a value beside a peak is bounded by a demand of its own, with the peak's bound: never so upward."""
+    """Whether a value beside a peak is bounded by a demand of its own, with the peak's bound: never if only upward."""
     return direction is Direction.BOTH and amplification >= others
 
 
@@ -215,13 +215,13 @@ def make_whole_weights(shares: Sequence[Share]) -> tuple[int, ...]:
 
 
 def compute_proportions(weights: Sequence[int]) -> Floats:
-    """Weights as floats that add up to 1."""
+    """The weights as floats that add up to 1."""
     total = sum(weights)
     return np.array([weight / total for weight in weights])
 
 
 def sum_exactly(terms: Iterable[Fraction]) -> Fraction:
-    """An exact sum by halves: one by one, a huge denominator would be dragged through every step."""
+    """An exact sum by halves: term by term, a huge denominator would slow down every step."""
     parts = list(terms) or [Fraction(0)]
     while len(parts) > 1:
         odd = parts[len(parts) // 2 * 2 :]

@@ -1,23 +1,24 @@
-"""The best retentions where every value has an amplification bound of its own; decided in exact rationals.
+"""The best retentions if every value has an amplification bound of its own; decided in exact rationals.
 
-A record of value i is kept with coin p_i, else redrawn from all m values: Pr[i→j] = q_i = (1-p_i)/m, and p_i + q_i for
-j = i. Upward, the demand of value j is p_j + q_j <= γ_j q_i for all i, that is (m-1) p_j + γ_j p_i <= γ_j - 1; in both
-directions min(γ_i, γ_j) stands for γ_j. Lowering a retention breaks no demand, since all coefficients are positive.
+A record of value i is kept with probability p_i, and otherwise redrawn from all m values: Pr[i→j] = q_i = (1-p_i)/m,
+and p_i + q_i for j = i. Upward, the demand of value j is p_j + q_j <= γ_j q_i for all i, that is (m-1) p_j + γ_j p_i <=
+γ_j - 1. In both directions min(γ_i, γ_j) replaces γ_j. Lowering a retention breaks no demand, since all coefficients
+are positive.
 
 Claim: the retentions of `solve` meet every demand, and no others have a higher record utility.
 Source: the linear program of the fine-grain paper, Fig. 3; its Theorem 1 is false downward, hence the two directions.
 Notation: m = domain size, γ = amplification, p = retention, f = share, M = level = the largest retention.
 
-Why a search over one number is enough. Beside the level M, value i may keep what a falling line allows: line_i(M), of
-slope -s_i, which meets M itself at the corner b_i. Unless one value alone is at the level, p_i = min(M, line_i(M)) is
-best for all; along this curve the utility is concave and piecewise linear, of slope
+A search over one number is enough, for this reason. Beside the level M, value i may keep what a falling line allows:
+line_i(M), of slope -s_i, which meets M itself at the corner b_i. Unless a single value is at the level, p_i = min(M,
+line_i(M)) is best for all; along this curve the utility is concave and piecewise linear, of slope
 
-    (sum of f_i with b_i > M) - (sum of f_i s_i with b_i < M).
+(sum of f_i with b_i > M) - (sum of f_i s_i with b_i < M).
 
-If value a alone is at the level, then M > b_a, and the others keep min(line_i(M), what a leaves them); the latter is a
-line of slope -t_a with the same corner b_a. This gains only if f_a > (sum of f_i s_i with γ_i < γ_a) + t_a (sum of f_i
-with γ_i > γ_a). Since s_a t_a >= 1, the curve then rises up to b_a and falls beyond it. So only the heaviest value at
-the best corner of the curve can be worth a peak; and with a peak, too, the utility is concave in M.
+If the single value a is at the level, then M > b_a, and the others keep min(line_i(M), the rest that a leaves). The
+latter is a line of slope -t_a with the same corner b_a. This gains only if f_a > (sum of f_i s_i with γ_i < γ_a) + t_a
+(sum of f_i with γ_i > γ_a). Since s_a t_a >= 1, the curve then rises up to b_a and falls beyond it. So only the
+heaviest value at the best corner of the curve can be worth a peak. With a peak, too, the utility is concave in M.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ from sfumato.mechanisms._randomized_response.fine_grain.amplification_order impo
 from sfumato.mechanisms._randomized_response.value_bounds import Direction
 
 _GRID, _ZOOMS = 64, 4
-"""The aggregate search looks at so many levels, and so many times closer."""
+"""The number of levels that the aggregate search evaluates, and the number of its refinements."""
 
 _RESOLUTION = 1 << 20
-"""What it finds is rounded down to one of so many steps."""
+"""The number of steps to which its result is rounded down."""
 
 MOST_PEAKS = 5
-"""Domains up to this size have every value tried as the peak."""
+"""The largest domain in which every value is tried as the peak."""
 
 # ------------------------------------------------------------------------------------------------------ record utility
 
@@ -60,7 +61,7 @@ MOST_PEAKS = 5
 def solve(shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction) -> tuple[Fraction, ...]:
     """The retentions of the highest record utility; of several optima, that of the lowest level.
 
-    InternalError if no value has a bound, for then everything could be published as it is.
+    InternalError if no value has a bound, because everything could then be published unchanged.
     """
     order = AmplificationOrder.of(shares, amplifications, direction)
     number = find_turning_group(order)
@@ -78,30 +79,30 @@ def compute_record_utility(shares: Sequence[Share], retentions: Sequence[Fractio
 
 
 def find_turning_group(order: AmplificationOrder, least_sign: int = 1) -> int:
-    """The first rung beyond whose corner the curve no longer rises; with least sign 0, beyond which it falls."""
+    """The first group beyond whose corner the curve no longer rises; with least sign 0, beyond which it falls."""
 
     def sign(number: int) -> int:
-        # Beyond the corner of a rung, it and all below are on their lines, and the others rise with the level.
+        # Beyond the corner of a group, it and all below are on their lines, and the others rise with the level.
         return order.compare(Fraction(order.total - order.weights_below[number + 1]), number + 1)
 
     return bisect_left(range(len(order.groups)), True, key=lambda number: sign(number) < least_sign)
 
 
 def find_best_on_curve(order: AmplificationOrder, number: int) -> Candidate:
-    """The best point of the curve, given the rung beyond which it no longer rises."""
+    """The best point of the curve, given the group beyond which it no longer rises."""
     if number == len(order.groups):  # the values without a bound outweigh all others
         return Candidate(order.highest_level)
     return Candidate(min(order.groups[number].line.corner, order.highest_level))
 
 
 def find_best_with_peak(order: AmplificationOrder, number: int, least_sign: int = 1) -> Candidate | None:
-    """The best point with the heaviest value of a rung as the peak; None if that is no better than the corner."""
+    """The best point with the heaviest value of a group as the peak; None if the corner is as good."""
     if number == len(order.groups):
         return None
     peak = max(order.groups[number].members, key=order.weights.__getitem__)
     own, line = order.groups[number].line, order.make_ceiling(peak)
-    # How many rungs are on their own lines rather than on the peak's, while the level rises. If the peak's own line is
-    # the steeper one, further rungs reach theirs, from below; else they leave theirs, from above.
+    # Counts the groups that are on their own lines rather than on the peak's, while the level rises. If the peak's own
+    # line is the steeper one, further groups reach theirs, from below; otherwise they leave theirs, from above.
     if own.slope > line.slope:
         stages = range(number + 1, len(order.groups) + 1)
     elif own.slope < line.slope:
@@ -122,12 +123,12 @@ def find_best_with_peak(order: AmplificationOrder, number: int, least_sign: int 
 
 
 def _compute_peak_sign(order: AmplificationOrder, peak: int, line: FallingLine, falling: int) -> int:
-    """Whether a higher peak gains, where so many rungs are on their own lines."""
+    """Whether a higher peak gains, if this many groups are on their own lines."""
     weight, number = order.weights[peak], order.group_numbers[peak]
     beside = order.total - order.weights_below[falling]
     if number >= falling:
         return order.compare(weight - line.slope * (beside - weight), falling)
-    # The peak is summed among those that fall, which it does not.
+    # The peak is summed among the falling values, although it does not fall.
     return order.compare(weight + order.groups[number].line.slope * weight - line.slope * beside, falling)
 
 
@@ -140,7 +141,7 @@ def find_violation(
     """A pair (j, i) with (m-1) p_j + γ p_i > γ - 1, where γ is the bound for that pair; None if there is none."""
     pairs = _list_tightest_pairs if direction is Direction.BOTH else _list_tightest_pairs_upward
     for value, other, bound in pairs(amplifications, retentions):
-        # In integers, which are faster than fractions: this is asked for every value of a large domain.
+        # In integers, which are faster than fractions: this runs for every value of a large domain.
         retention, beside = retentions[value], retentions[other]
         room = (bound.numerator - bound.denominator) * beside.denominator - bound.numerator * beside.numerator
         demand = (len(retentions) - 1) * retention.numerator * beside.denominator * bound.denominator
@@ -152,7 +153,7 @@ def find_violation(
 def _list_tightest_pairs_upward(
     amplifications: Sequence[Bound], retentions: Sequence[Fraction]
 ) -> Iterator[tuple[int, int, Fraction]]:
-    """Each demand with the largest retention beside it."""
+    """Lists each demand with the largest retention beside it."""
     first, second = heapq.nlargest(2, range(len(retentions)), key=retentions.__getitem__)
     for value, bound in enumerate(amplifications):
         if bound is not None:
@@ -162,7 +163,7 @@ def _list_tightest_pairs_upward(
 def _list_tightest_pairs(
     amplifications: Sequence[Bound], retentions: Sequence[Fraction]
 ) -> Iterator[tuple[int, int, Fraction]]:
-    """Each bound with the largest retention among the values whose own bound is no smaller, both ways round."""
+    """Lists each bound with the largest retention among the values with no smaller bound, in both orders."""
     bounds = {value: bound for value, bound in enumerate(amplifications) if bound is not None}
     free = [value for value, bound in enumerate(amplifications) if bound is None]
     largest = max(free, key=retentions.__getitem__, default=None)
@@ -180,10 +181,11 @@ def _list_tightest_pairs(
 def solve_aggregate(
     shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction
 ) -> tuple[Fraction, ...]:
-    """The retentions with the least total variance found; those of uniform perturbation if none is better.
+    """The retentions with the smallest total variance found; those of uniform perturbation if none is better.
 
-    An objective that falls with every retention is best on the curve or at a peak. Peaks are searched in small domains
-    alone: among 6 values and more none was found that gains. Only points where every value is kept at times are.
+    An objective that falls with every retention is best on the curve or at a peak. Peaks are searched only in small
+    domains: among 6 values and more, no search found one that gains. Only points where every value is sometimes kept
+    are tried.
     """
     order = AmplificationOrder.of(shares, amplifications, direction)
     if len(shares) == 2:  # noqa: PLR2004 - a pair
@@ -203,8 +205,8 @@ def _solve_tight_pair(first: Bound, second: Bound, *, direction: Direction) -> t
 
     With q_i = (1-p_i)/2 the variance is 2 [f_1 q_1 (1-q_1) + f_2 q_2 (1-q_2)] / (1-q_1-q_2)², which rises with q_1 and
     q_2. Where the demand of 1 is tight, 1-q_1 = γ_1 q_2, it is (f_1 γ_1 + f_2) / q_2 - (f_1 γ_1² + f_2), times a
-    constant, and so falls along that line until the demand of 2 is tight too, or p_2 is 0. A value without a bound has
-    a tight demand where the other is always kept.
+    constant. So it falls along that line until the demand of 2 is tight too, or p_2 is 0. A value without a bound has a
+    tight demand where the other is always kept.
     """
     one, two = (Fraction(0) if bound is None else 1 / bound for bound in (first, second))
     if direction is Direction.BOTH:
@@ -219,7 +221,7 @@ def _solve_tight_pair(first: Bound, second: Bound, *, direction: Direction) -> t
 def _search_retentions(
     order: AmplificationOrder, start: Fraction, end: Fraction, peak: int | None = None
 ) -> tuple[Fraction, ...]:
-    """The best retentions between two levels, on the curve or with a peak; the end itself is left out."""
+    """The best retentions between two levels, on the curve or with a peak, without the end itself."""
     lines = [(group.line.top / group.line.bottom, group.line.pull / group.line.bottom) for group in order.groups]
     starts, slopes = np.array([*lines, (1.0, 0.0)])[
         list(order.group_numbers)
@@ -235,7 +237,7 @@ def _search_retentions(
             retentions[peak] = level
         return _compute_variance(weights, retentions)
 
-    for _ in range(_ZOOMS):  # how far to go from the start to the end
+    for _ in range(_ZOOMS):  # the distance from the start to the end
         parts = np.linspace(low, high, _GRID + 1)[:-1]
         best = int(np.argmin([variance(part) for part in parts]))
         low, high = parts[max(best - 1, 0)], parts[best + 1] if best + 1 < _GRID else high
@@ -244,9 +246,9 @@ def _search_retentions(
 
 
 def compute_total_variance(shares: Sequence[Share], retentions: Sequence[Fraction]) -> float:
-    """The variances of the shares estimated by the inverse of the operator, summed, for one record.
+    """The sum of the variances of the shares estimated by the inverse of the operator, for one record.
 
-    For n records it is n times less; it is infinite where the operator has no inverse.
+    For n records it is n times smaller; it is infinite if the operator has no inverse.
     """
     return _compute_variance(
         compute_proportions(make_whole_weights(shares)), np.array([float(retention) for retention in retentions])
@@ -256,27 +258,27 @@ def compute_total_variance(shares: Sequence[Share], retentions: Sequence[Fractio
 def _compute_variance(shares: Floats, retentions: Floats) -> float:
     """The sum of W_xj² E[o_j] over x and j, less 1: W is the inverse, E[o_j] = f_j p_j + sum of f_i q_i.
 
-    Products are summed rather than given to `@`, whose threads take longer to wake than the sum takes.
+    Products are summed rather than given to `@`, whose threads take longer to start than the sum takes.
     """
     is_kept = retentions > 0
     if is_kept.sum() < len(shares) - 1:
-        return math.inf  # two values that are never kept cannot be told apart
+        return math.inf  # two values that are never kept cannot be distinguished
     published_shares = shares * retentions + (shares * (1 - retentions)).sum() / len(shares)
     inverses = 1 / retentions[is_kept]
     if is_kept.all():
-        # Of the estimate f_x = (o_x - s) / p_x, with the background s = (sum of o_j / p_j - n) / (sum of 1 / p_j).
+        # The estimate is f_x = (o_x - s) / p_x, with the background s = (sum of o_j / p_j - n) / (sum of 1 / p_j).
         total = inverses.sum()
         diagonal = inverses * (_sum_of_others(inverses) + 1) / total
         background = (inverses - 1) / total
         squares = diagonal**2 + background**2 * _sum_of_others(inverses**2)  # the squared length of each column of W
         return float((published_shares * squares).sum()) - 1
-    # The value that is never kept shows the background alone: f_x = (o_x - o_z) / p_x for the others, and f_z the rest.
+    # The value that is never kept estimates the background: f_x = (o_x - o_z) / p_x for the others, and f_z the rest.
     beside, own = inverses**2 + (inverses - 1) ** 2, (inverses**2).sum() + (inverses.sum() + 1) ** 2
     return float((published_shares[is_kept] * beside).sum() + published_shares[~is_kept].sum() * own) - 1
 
 
 def _sum_of_others(terms: Floats) -> Floats:
     sums: Floats = terms.sum() - terms
-    largest = int(terms.argmax())  # nothing would be left of its sum after the subtraction
+    largest = int(terms.argmax())  # the subtraction would leave nothing of its sum
     sums[largest] = terms[:largest].sum() + terms[largest + 1 :].sum()
     return sums

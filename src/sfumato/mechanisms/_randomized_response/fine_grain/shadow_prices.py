@@ -1,9 +1,8 @@
-"""Shadow prices: what the record utility gains by each bound, were it a little larger.
+"""Shadow prices: the gain in record utility if a bound were slightly larger.
 
-Next to an optimum every value is on a line, or at the cap, or where both meet. A bound that rises moves the lines of
-its value, and with them perhaps the level: what that gains is of first order a concave, piecewise linear function of
-the step that the level makes. So prices need the optimum exactly, to know which lines meet there, and may themselves be
-floats.
+Next to an optimum every value is on a line, or at the cap, or where both meet. A rising bound moves the lines of its
+value, and perhaps the level with them. The gain is of first order a concave, piecewise linear function of the level's
+step. So prices need the exact optimum, to know which lines meet there, but may themselves be floats.
 
 Notation: m = domain size, γ = amplification, p = retention, f = share, M = level.
 """
@@ -41,7 +40,7 @@ from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import 
 from sfumato.mechanisms._randomized_response.value_bounds import Direction
 
 _Move = tuple[float, float]
-"""A line next to an optimum: how much it rises with the raised bound, and its slope in the level."""
+"""A line next to an optimum: the rate at which it rises with the raised bound, and its slope in the level."""
 
 _LEVEL: _Move = (0.0, 1.0)
 
@@ -52,10 +51,10 @@ _Term = tuple[Floats | float, list[_Move]]
 def compute_shadow_prices(
     shares: Sequence[Share], amplifications: Sequence[Bound], retentions: Sequence[Fraction], direction: Direction
 ) -> tuple[float, ...]:
-    """What the record utility gains for each unit by which the bound of one value alone is raised.
+    """The gain in record utility for each unit by which the bound of a single value is raised.
 
-    The retentions are those of `solve`, perhaps rounded down. The prices are right derivatives; where several points
-    are optimal, the best of their gains counts. Gains are linear between two such points, so the ends are enough.
+    The retentions are those of `solve`, perhaps rounded down. The prices are right derivatives; if several points are
+    optimal, the best of their gains counts. Gains are linear between two such points, so the ends are enough.
     """
     order = AmplificationOrder.of(shares, amplifications, direction)
     lowest = find_turning_group(order)
@@ -64,16 +63,16 @@ def compute_shadow_prices(
     # The lowest optimum comes first, then the highest ones on the curve and with a peak.
     optima = dict.fromkeys(candidate for candidate in (peaks if peaks[0] else [*curve, *peaks]) if candidate)
     if max(retentions) > next(iter(optima)).level:
-        raise InternalError("prices were asked for retentions that `solve` does not find.")
+        raise InternalError("prices are available only for retentions that `solve` finds.")
     prices = np.max([_compute_prices(_OptimumState.of(order, optimum)) for optimum in optima], axis=0)
     return tuple((prices * order.other_count / len(shares)).tolist())
 
 
 @dataclass(frozen=True, slots=True)
 class _OptimumState:
-    """An optimum, and how the rungs stand there.
+    """An optimum, and the position of the groups there.
 
-    Those before `low` are on their own lines, those from `high` on at the cap; the one between, if any, is at both.
+    Those before `low` are on their own lines, those from `high` on at the cap. The one between, if any, is at both.
     """
 
     order: AmplificationOrder
@@ -81,7 +80,7 @@ class _OptimumState:
     low: int
     high: int
     zero: int | None
-    """The rung with retentions of 0, which would be negative at a higher level."""
+    """The group with retentions of 0, which would be negative at a higher level."""
 
     @classmethod
     def of(cls, order: AmplificationOrder, optimum: Candidate) -> _OptimumState:
@@ -98,7 +97,7 @@ class _OptimumState:
         return cls(order, optimum, low, high, zero)
 
     def compute_rise(self, value: int, is_demand: Callable[[Fraction, int, Direction], bool] = is_own_demand) -> float:
-        """How fast one of the lines of a value rises with its bound."""
+        """The rate at which one of the lines of a value rises with its bound."""
         order, level = self.order, self.optimum.level
         bound = order.groups[order.group_numbers[value]].amplification
         if is_demand(bound, order.other_count, order.direction):
@@ -106,7 +105,7 @@ class _OptimumState:
         return float((1 + order.other_count * level) / bound**2)
 
     def list_lines(self, value: int, ceilings: list[_Move], rise: float = 0.0) -> list[_Move]:
-        """The lines that meet where a value stands."""
+        """Lists the lines that meet at a value."""
         number = self.order.group_numbers[value]
         if number >= self.high:
             return ceilings
@@ -114,15 +113,14 @@ class _OptimumState:
         return [*ceilings, own] if number >= self.low else [own]
 
     def make_ceiling(self, raised: int, peak: int) -> _Move:
-        """What a peak leaves to others: it rises only with the peak's own bound."""
+        """The retention that a peak leaves to others: it rises only with the peak's own bound."""
         rise = self.compute_rise(peak, is_ceiling_demand) if raised == peak else 0.0
         return rise, -float(self.order.make_ceiling(peak).slope)
 
     def list_cases(self) -> list[tuple[list[int], int | None]]:
-        """Values whose bounds, raised one at a time, may move the level; each list with a peak that it is tried with.
+        """Lists values whose bounds, raised one at a time, may move the level; each list with a peak to try.
 
-        Where no value is a peak, those at their corner may become one. If the peak is among the raised, each is its
-        own.
+        Without a peak, values at their corner may become one. If the peak is among the raised, each is its own.
         """
         order, peak = self.order, self.optimum.peak
         between = [value for group in order.groups[self.low : self.high] for value in group.members]
@@ -137,7 +135,7 @@ class _OptimumState:
         return [case for case in cases if case[0]]
 
     def find_highest_step(self, raised: int, peak: int | None) -> float:
-        """How far the level may rise until a retention is negative."""
+        """The largest rise of the level before a retention becomes negative."""
         order = self.order
         steps = [0.0] if self.optimum.level == 1 else []
         if self.zero is not None:
@@ -156,7 +154,7 @@ class _OptimumState:
 
 
 def _compute_prices(state: _OptimumState) -> Floats:
-    """What raising the bound of each value gains next to this optimum, before the redrawn records are counted."""
+    """The gain from raising the bound of each value next to this optimum, without the redrawn records."""
     shares = compute_proportions(state.order.weights)
     prices = np.zeros(len(shares))
     for group in state.order.groups[: state.low]:  # at an unchanged level, only the raised value gains
@@ -170,7 +168,7 @@ def _compute_prices(state: _OptimumState) -> Floats:
 
 
 def _compute_gain(state: _OptimumState, shares: Floats, raised: list[int], peak: int | None) -> Floats:
-    """The best gain of first order from moving the level, while the bound of one of the raised values rises at rate 1.
+    """The largest gain of first order from moving the level, while one raised value's bound rises at rate 1.
 
     The raised values have equal bounds. Next to the optimum, each value is on the lowest of the lines that meet there.
     """
@@ -178,7 +176,7 @@ def _compute_gain(state: _OptimumState, shares: Floats, raised: list[int], peak:
     ceilings = [_LEVEL] if state.optimum.peak is None else []
     if peak is not None:
         ceilings.append(state.make_ceiling(value, peak))
-    # The shares of all values with the lines that they are on, as if nothing were raised and nobody were a peak ...
+    # The shares of all values with their lines, as if no bound were raised and there were no peak ...
     falling, between = (
         order.pull_sums[state.low] / (order.total << BITS),
         order.weights_below[state.high] - order.weights_below[state.low],

@@ -1,4 +1,4 @@
-"""Small domain randomization: deal the records into cells of few values, and perturb within each cell.
+"""Small domain randomization: divides the records into sub-tables of few values, and perturbs each on its own.
 
 Claim: for a value whose share of the table is at most the prior, nobody whose knowledge is how the values are
 distributed in the record's cell, and no more, comes to believe it with more than the posterior from the record's cell
@@ -82,11 +82,11 @@ from sfumato.mechanisms.mechanism import Mechanism, PlanRules
 NAME = "small-domain"
 
 USUAL_MINIMUM = 1000
-"""Smaller cells are merged on: whoever knows some of the people of a small cell knows much of the others."""
+"""Smaller sub-tables are merged: someone who knows some people of a small sub-table knows much about the others."""
 
 
 class Merge(StrEnum):
-    """What merging makes small: the variance of counts, or the error bound of the paper."""
+    """The quantity that merging minimises: the variance of counts, or the error bound of the paper."""
 
     VARIANCE = "variance"
     PAPER = "paper"
@@ -94,16 +94,18 @@ class Merge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How cells are merged, how small they may be, and whether their counts are published."""
+    """The options of merging: its aim, the smallest sub-table, and whether the counts are published."""
 
     merge: Merge = Merge.VARIANCE
-    """Only reproductions set another one."""
-    min_cell: int | None = option(None, "min_cell", "The fewest records of a cell (1000).", metavar="N", minimum=0)
-    publish_shares: bool = option(False, "publish_shares", "Publish the counts of the cells, for gls and em.")
+    """Only reproductions set another aim."""
+    min_cell: int | None = option(
+        None, "min_cell", "The smallest number of records in a sub-table (1000).", metavar="N", minimum=0
+    )
+    publish_shares: bool = option(False, "publish_shares", "Publish the counts of the sub-tables, for gls and em.")
 
     @property
     def minimum(self) -> int:
-        """The smallest cell, as asked for or as usual for this way of merging."""
+        """The smallest sub-table: the requested size, or the default for this way of merging."""
         if self.min_cell is not None:
             return self.min_cell
         return USUAL_MINIMUM if self.merge is Merge.VARIANCE else 0
@@ -111,7 +113,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells with their exact counts."""
+    """The sub-tables with their exact counts."""
 
     histogram: Histogram
     bound: BreachBound
@@ -119,42 +121,42 @@ class Plan:
     balance: int
     protected_places: tuple[int, ...]
     groups: tuple[Group, ...]
-    """As balancing made them."""
+    """The groups that balancing made."""
     parts: tuple[merging.Part, ...]
-    """The groups of each cell, in their order."""
+    """The groups of each sub-table, in their order."""
     cells: tuple[merging.CountedCell, ...]
 
     @cached_property
     def outcome_splits(self) -> tuple[tuple[int, int], ...]:
-        """How the outcomes of each cell's draw are split."""
+        """The split of the outcomes of each sub-table's draw."""
         return tuple(split_outcomes(cell.domain_size, self._compute_amplification(cell)) for cell in self.cells)
 
     def _compute_amplification(self, cell: merging.CountedCell) -> Fraction:
         amplification = cell.compute_amplification(self.bound.posterior)
         if amplification is None:
-            raise InternalError("a cell has no protected value.")
+            raise InternalError("a sub-table has no protected value.")
         return amplification
 
     @cached_property
     def layout(self) -> CellLayout:
-        """Where the slots of each value lead."""
+        """The sub-table for each slot of each value."""
         return CellLayout(tuple(cell.counts for cell in self.cells))
 
     @cached_property
     def retention_draws(self) -> RetentionDraws:
-        """A coin for each cell."""
+        """The retention of each sub-table, as draws."""
         return RetentionDraws.of(self.outcome_splits, [cell.domain_size for cell in self.cells])
 
     @cached_property
     def shares(self) -> Floats:
-        """Which part of each value's records is in each cell."""
+        """The share of each value's records in each sub-table."""
         operator = self.design.operator
         counts = np.array([cell.counts for cell in self.cells], dtype=np.float64)
         return estimate_shares(operator, counts[operator.cells, operator.places])
 
     @cached_property
     def design(self) -> Design:
-        """The cells without their counts, unless the holder wants them public."""
+        """The sub-tables, without their counts unless the data steward publishes them."""
         cells = []
         for cell, outcome_split in zip(self.cells, self.outcome_splits, strict=True):
             counts = tuple(cell.counts[place] for place in cell.places) if self.options.publish_shares else None
@@ -165,7 +167,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class PublishedCell:
-    """A cell as it is published: its values, its retention, the prior it was made for, and perhaps its counts."""
+    """A published sub-table: its values, its retention, the prior it was made for, and perhaps its counts."""
 
     places: tuple[int, ...]
     retention: Fraction
@@ -174,19 +176,19 @@ class PublishedCell:
 
     @property
     def amplification(self) -> Fraction:
-        """How much likelier a published value is from itself than from another value of the cell."""
+        """The likelihood of a published value given itself, divided by that given another value of the sub-table."""
         swap = (1 - self.retention) / len(self.places)
         return (self.retention + swap) / swap
 
     def to_json(self) -> Json:
-        """Write the cell down."""
+        """Writes the sub-table as JSON."""
         entry = {"places": list(self.places), "prior": str(self.prior), "retention": str(self.retention)}
         return entry if self.counts is None else {**entry, "counts": list(self.counts)}
 
 
 @dataclass(frozen=True)
 class Design:
-    """What the analyst needs: the domain, the bound, and the cells."""
+    """The published numbers: the domain, the bound, and the sub-tables."""
 
     domain: tuple[Value, ...]
     bound: BreachBound
@@ -194,12 +196,12 @@ class Design:
 
     @cached_property
     def operator(self) -> Operator:
-        """The cells, laid out."""
+        """The sub-tables as arrays."""
         return Operator([Cell.from_retention(cell.places, cell.retention) for cell in self.cells], len(self.domain))
 
     @cached_property
     def cell_shares(self) -> Floats | None:
-        """Which part of each value's records is in each cell, if the counts are published."""
+        """The share of each value's records in each sub-table, if the counts are published."""
         groups = [cell.counts for cell in self.cells]
         if None in groups:
             return None
@@ -207,7 +209,7 @@ class Design:
         return estimate_shares(self.operator, np.array(counts, dtype=np.float64))
 
     def to_json(self) -> Json:
-        """Write the design down; rationals as strings."""
+        """Writes the design as JSON; rationals as strings."""
         return {
             "domain": values_to_json(self.domain),
             "prior": str(self.bound.prior),
@@ -220,13 +222,13 @@ class Design:
 
 
 def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
-    """Balance the records into groups of few values, and merge groups into cells."""
+    """Balances the records into groups of few values, and merges groups into sub-tables."""
     counts = histogram.counts
     protected = find_protected_places(counts, spec.prior)
     if not protected:
         raise InfeasibleError(
-            f"every value that occurs holds more than the prior {spec.prior} of the records, so nothing would be "
-            "protected; raise the prior above the share of the values to protect."
+            f"every value that occurs has a share above the prior {spec.prior}, so no value would be protected; "
+            "raise the prior above the share of the values to protect."
         )
     balanced = balance(counts, protected)
     groups = balanced.groups
@@ -238,14 +240,14 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     draft_plan = Plan(histogram, spec, options, balanced.balance, protected, groups, parts, cells)
     if not all(keep for keep, _ in draft_plan.outcome_splits):
         raise InfeasibleError(
-            f"the posterior {spec.posterior} is so close to the share of a value in its cell that nothing could ever "
-            "be kept, and nothing could be counted; allow a larger posterior."
+            f"the posterior {spec.posterior} is so close to the share of a value in its sub-table that no value could "
+            "ever be kept, so nothing could be counted; allow a larger posterior."
         )
     return draft_plan
 
 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
-    """Find the cell of each record by its slot, and perturb it among the values of that cell."""
+    """Finds the sub-table of each record by its slot, and perturbs it among the values of that sub-table."""
     if slots is None:
         raise InternalError("small-domain needs slots.")
     operator = plan.design.operator
@@ -256,17 +258,17 @@ def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_r
 
 
 def make_design(plan: Plan, /) -> Design:
-    """What is published of the plan."""
+    """The published part of the plan."""
     return plan.design
 
 
 def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
-    """Read a design back, given the Data Package types of its columns."""
+    """Reads a design back, given the Data Package types of its columns."""
     domain = values_from_json(design_json["domain"], types)
     bound = BreachBound(design_json["prior"], design_json["posterior"])
     cells = tuple(_read_cell(cell, len(domain), bound) for cell in design_json["cells"])
     if len(set(domain)) != len(domain) or not 0 < len(cells) <= len(domain) + 1:  # balancing makes no more groups
-        raise ReleaseFormatError("the design's domain or cells are out of range.")
+        raise ReleaseFormatError("the design's domain or sub-tables are out of range.")
     return Design(domain, bound, cells)
 
 
@@ -274,19 +276,21 @@ def _read_cell(cell_json: JsonView, domain_size: int, bound: BreachBound) -> Pub
     counts = cell_json.get("counts")
     cell = PublishedCell(
         tuple(index(place) for place in cell_json["places"]),
-        parse_exact(cell_json["retention"], "the retention of a cell"),
-        parse_exact(cell_json["prior"], "the prior of a cell"),
+        parse_exact(cell_json["retention"], "the retention of a sub-table"),
+        parse_exact(cell_json["prior"], "the prior of a sub-table"),
         None if counts is None else tuple(index(count) for count in counts),
     )
     places = set(cell.places)
     if len(places) != len(cell.places) or len(places) < 2 or not places <= set(range(domain_size)):  # noqa: PLR2004
-        raise ReleaseFormatError("a cell of the design has values out of range.")
+        raise ReleaseFormatError("a sub-table of the design has values out of range.")
     if not 0 < cell.retention < 1 or not 0 < cell.prior < bound.posterior:
-        raise ReleaseFormatError("a cell of the design has a retention or a prior out of range.")
+        raise ReleaseFormatError("a sub-table of the design has a retention or a prior out of range.")
     if cell.counts is not None and (len(cell.counts) != len(places) or min(cell.counts) < 1):
-        raise ReleaseFormatError("a cell of the design has counts out of range.")
+        raise ReleaseFormatError("a sub-table of the design has counts out of range.")
     if cell.amplification > BreachBound(cell.prior, bound.posterior).amplification:
-        raise ReleaseFormatError("a cell's retention is higher than its bound allows, so its promise is untrue.")
+        raise ReleaseFormatError(
+            "a sub-table's retention is higher than its bound allows, so its guarantee does not hold."
+        )
     return cell
 
 
@@ -294,14 +298,14 @@ def _read_cell(cell_json: JsonView, domain_size: int, bound: BreachBound) -> Pub
 
 
 def make_encoding(design: Design, /) -> ValueEncoding:
-    """Each record shows its cell and one value of that cell."""
+    """Each record publishes its sub-table and one value of it."""
     return ValueEncoding(design.operator.places, design.operator.cells)
 
 
 def make_weights(design: Design, /) -> WeightColumns:
-    """What a row of a cell adds to the unbiased count of a value: if it shows that value, and otherwise.
+    """The contribution of a row to the unbiased count of a value: if it publishes that value, and otherwise.
 
-    A row of a cell that does not have the value adds nothing, so there is no line for it.
+    A row of a sub-table without the value contributes nothing, so there is no line for it.
     """
     operator = design.operator
     return {
@@ -313,7 +317,7 @@ def make_weights(design: Design, /) -> WeightColumns:
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The exact variance of a count of each value, if the rows are spread over the cells as the table is."""
+    """The exact variance of a count of each value, if the rows are spread over the sub-tables as the whole table is."""
     operator = plan.design.operator
     sizes = np.array([cell.total for cell in plan.cells], dtype=np.float64)
     cell_rows = rows[operator.places] * (sizes / sizes.sum())[operator.cells]
@@ -332,7 +336,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The cells with their counts, the groups that they were merged from, and the error bound of the paper."""
+    """The sub-tables with their counts, the groups they were merged from, and the error bound of the paper."""
     cells = []
     for cell, published_cell, part in zip(plan.cells, plan.design.cells, plan.parts, strict=True):
         counts = [cell.counts[place] for place in cell.places]
@@ -350,29 +354,29 @@ def explain(plan: Plan, /) -> Json:
 
 
 def list_tables(plan: Plan, /) -> list[PlanTable]:
-    """The groups, in their order, and the cells that they went to."""
+    """The groups in their order, with the sub-table of each."""
     return [make_groups_table(plan.groups, plan.parts, merging.compute_error_bound(plan.cells, plan.bound.posterior))]
 
 
 def summarize(plan: Plan, /) -> str:
-    """The cells, in one line."""
+    """The sub-tables in one line."""
     return summarize_sub_tables(explain(plan)["cells"])
 
 
 def fingerprint_plan(plan: Plan, /) -> list[list[int]]:
-    """How many records of each value each cell has."""
+    """The number of records of each value in each sub-table."""
     return [list(cell.counts) for cell in plan.cells]
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:
-    """The corners of the mechanism, where they are met."""
+    """Notes about the limits of the mechanism that the plan meets."""
     notices = []
     posterior = plan.bound.posterior
     occurring = sum(map(bool, plan.histogram.counts))
     protected = {"protected": len(plan.protected_places), "occurring": occurring}
     if len(plan.protected_places) == 1:
         value = plan.histogram.values[plan.protected_places[0]]
-        alone = f"only {display(value)!r} is rare enough for the prior {plan.bound.prior}: it alone is protected."
+        alone = f"only {display(value)!r} is rare enough for the prior {plan.bound.prior}; no other value is protected."
         notices.append(Notice("values-unprotected", alone, numbers=protected))
     elif len(plan.protected_places) < occurring:
         some = (
@@ -381,32 +385,33 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
         )
         notices.append(Notice("values-unprotected", some, numbers=protected))
     if plan.balance == 1 and len(plan.protected_places) > 1:
-        lone = "one protected value is more frequent than the other protected ones together: nothing balances it."
+        lone = "one protected value is more frequent than all other protected ones together, so balancing cannot work."
         notices.append(Notice("nothing-balances", lone))
     elif plan.balance > 1 and posterior <= Fraction(1, plan.balance):
         merged = (
-            f"the posterior {posterior} is not above 1/{plan.balance}, the share that a value has in the smallest "
-            "groups, so these had to be merged; a larger posterior would allow smaller cells and a smaller error."
+            f"the posterior {posterior} is not above 1/{plan.balance}, the share of a value in the smallest groups, "
+            "so these had to be merged. A larger posterior would allow smaller sub-tables and a smaller error."
         )
         notices.append(Notice("groups-merged", merged, numbers={"posterior": str(posterior), "balance": plan.balance}))
     if len(plan.cells) == 1:
         whole = (
-            "one cell of all values is the best here: this is uniform perturbation, for nobody but those whose beliefs "
-            "are the shares of the table; subset or uniform would cover everybody else too."
+            "one sub-table of all values is the best here. This is uniform perturbation, but its guarantee holds "
+            "only for attackers who know the shares of the table; subset or uniform would cover every attacker."
         )
         notices.append(Notice("one-cell", whole))
     small_totals = [cell.total for cell in plan.cells if cell.total < USUAL_MINIMUM]
     if small_totals:
         few = (
-            f"{len(small_totals)} of {len(plan.cells)} cells have fewer than {USUAL_MINIMUM} records (the smallest "
-            f"{min(small_totals)}): whoever knows the values of some of their people learns much of the rest."
+            f"{len(small_totals)} of {len(plan.cells)} sub-tables have fewer than {USUAL_MINIMUM} records (the "
+            f"smallest {min(small_totals)}). An attacker who knows the values of some of their people learns much "
+            "about the others."
         )
         notices.append(Notice("small-cells", few, numbers={"cells": len(small_totals), "smallest": min(small_totals)}))
     return notices
 
 
 def measure_group_risk(plan: Plan, groups: Counts, /) -> Risk:
-    """What knowing a public column adds: this is where the promise ends, so it can be much."""
+    """The added risk from a known public column, which can be large: the guarantee does not cover it."""
     size = plan.histogram.domain_size
     posteriors = np.ones(size)
     posteriors[list(plan.protected_places)] = float(plan.bound.posterior)
@@ -415,12 +420,12 @@ def measure_group_risk(plan: Plan, groups: Counts, /) -> Risk:
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
-    """By the part of each value that is in the cell, and by the coin of the cell."""
+    """The likelihood of each record, from the share of each value in its sub-table and the retention there."""
     return (plan.design.operator.compute_likelihoods(plan.shares, np.asarray(records.values), records.cells),)
 
 
 def state_guarantee(design: Design, /) -> str:
-    """The guarantee in plain words, with the numbers of this design."""
+    """States the guarantee in plain words, with the numbers of this design."""
     bound, cells = design.bound, design.cells
     sizes = [len(cell.places) for cell in cells]
     width = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"

@@ -1,12 +1,12 @@
-"""Phase 1: cut a table into groups of few values, in which no protected value weighs more than it must.
+"""Phase 1: divides a table into groups of few values, in which protected values have the smallest possible shares.
 
 Claim: the groups are the table, record by record. If every value is protected, each group but the last is flat: the
 same number of records of each of exactly `balance` values. There are at most as many groups as protected values, and
 one more.
 Source: Chaytor and Wang, section 5.1 and appendix 10.7. Eq. (13) is scanned with σ > μ, and read as σ ≥ μ, or the first
 group may ask for records that do not exist (docs/errata.md: counts 7, 3, 2, 2).
-Notation: T0 = the rest, |T0| = its records, μ_i = its i-th largest count, θ or θ' = balance, h = height of a group,
-SA' = protected, T' and T'' = the protected and the other records.
+Notation: T0 = the rest, |T0| = its records, μ_i = its i-th largest count, θ or θ' = balance, h = height of a group, SA'
+= protected, T' and T'' = the protected and the other records.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from fractions import Fraction
 from sfumato.errors import InfeasibleError
 
 Group = tuple[int, ...]
-"""How many records of each place of the domain."""
+"""The number of records of each value of the domain."""
 
 
 @dataclass(frozen=True, slots=True)
 class BalancedGroups:
-    """The groups in the order of their making; `balance` is how often the largest protected count fits in its table."""
+    """The groups in order of creation; `balance` is how often the largest protected count fits in its table."""
 
     balance: int
     groups: tuple[Group, ...]
 
 
 def find_protected_places(counts: Sequence[int], prior: Fraction) -> tuple[int, ...]:
-    """The places whose share is at most the prior; a place without records has nobody to protect."""
+    """The values whose share is at most the prior; a value without records protects nobody."""
     limit = prior.numerator * sum(counts)
     return tuple(place for place, count in enumerate(counts) if 0 < count * prior.denominator <= limit)
 
 
 def balance(counts: Sequence[int], protected: Sequence[int]) -> BalancedGroups:
-    """Balance the protected records, then pour the others over the groups."""
+    """Balances the protected records, then distributes the others over the groups."""
     protected_counts, other_counts = [0] * len(counts), list(counts)
     for place in protected:
         protected_counts[place], other_counts[place] = counts[place], 0
     if not any(protected_counts):
         rarest = Fraction(min(filter(None, counts)), sum(counts))
         raise InfeasibleError(
-            f"the rarest value of the sensitive column holds {rarest} of the records, which is above the prior, so no "
-            f"value would be protected; ask for a prior of at least {rarest}."
+            f"the rarest value of the sensitive column has a share of {rarest}, which is above the prior, so no value "
+            f"would be protected; choose a prior of at least {rarest}."
         )
     width = sum(protected_counts) // max(protected_counts)
     groups = list(_generate_groups(protected_counts, width))
@@ -54,11 +54,11 @@ def balance(counts: Sequence[int], protected: Sequence[int]) -> BalancedGroups:
 
 
 def _generate_groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
-    """Take `height` records of each of the `width` most frequent values, until no record is left.
+    """Takes `height` records of each of the `width` most frequent values, until no record is left.
 
     The rest stays balanced (no count above |T0|/θ), so it always has `width` values to take from.
     """
-    rest = [(-count, place) for place, count in enumerate(counts) if count]  # of equal counts, the first place leads
+    rest = [(-count, place) for place, count in enumerate(counts) if count]  # of equal counts, the first value leads
     heapq.heapify(rest)
     total = sum(counts)
     while rest:
@@ -75,7 +75,7 @@ def _generate_groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
 
 
 def _compute_height(total: int, top: Sequence[int], following: int) -> int:
-    """The most records of each top value that leave a balanced rest, Eq. (13); 0 if nothing but everything will do.
+    """The most records of each top value that leave a balanced rest, Eq. (13); 0 if only all records do.
 
     σ(μ_θ) = |T0|/θ - max(μ_1 - μ_θ, μ_{θ+1}) ≥ μ_θ, with both sides times θ. As the rest is balanced, μ_1 is at most
     |T0|/θ: the first term of the maximum never decides.
@@ -94,9 +94,9 @@ def _make_group(place_counts: Sequence[tuple[int, int]], size: int) -> list[int]
 
 
 def _distribute(counts: Sequence[int], groups: list[list[int]]) -> None:
-    """Add records to the groups in proportion to their sizes, the most frequent value first; the last takes the rest.
+    """Adds records to the groups in proportion to their sizes, the most frequent value first; the last takes the rest.
 
-    Value after value, so that a group gets as few new values as possible.
+    It goes value by value, so that a group gets as few new values as possible.
     """
     sizes = [sum(group) for group in groups]
     amounts = [size * sum(counts) // sum(sizes) for size in sizes]

@@ -1,12 +1,12 @@
-"""Phase 3: merge neighbouring groups into cells, each with a uniform perturbation of its own.
+"""Phase 3: merges neighbouring groups into sub-tables, each with a uniform perturbation of its own.
 
 Claim: of all ways to cut a sequence of groups into runs, the one of least cost is found. A run must be a cell that can
 be perturbed: it has a protected value, and no protected value whose share reaches the posterior, compared in integers.
 Costs are floats: they rank, and promise nothing. Of equal costs the one with the longest last cell wins.
 Source: Chaytor and Wang, section 5.3 (least error bound) and Eq. (12). Least variance is ours: the bound is valid, but
 ranks partitions wrongly (docs/errata.md).
-Notation: T_i = a cell, n = total, m = domain_size, ρ1 = prior, ρ2 = posterior, γ = amplification, p = retention,
-q = swap_probability, a = p + q, δ = 1/20; ε = 2·√ln(2/δ) / (√n·p); variance = n·(a(1-a) + (m-1)q(1-q)) / p².
+Notation: T_i = a cell, n = total, m = domain_size, ρ1 = prior, ρ2 = posterior, γ = amplification, p = retention, q =
+swap_probability, a = p + q, δ = 1/20; ε = 2·√ln(2/δ) / (√n·p); variance = n·(a(1-a) + (m-1)q(1-q)) / p².
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from sfumato.mechanisms._randomized_response.guarantee_sentences import BOUND_FA
 from sfumato.mechanisms._randomized_response.small_domain.balancing import Group
 
 Part = tuple[int, ...]
-"""The numbers of the groups that make a cell."""
+"""The numbers of the groups that make a sub-table."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellShape:
-    """All that the perturbation of a cell depends on; `peak` is its largest count of a protected value."""
+    """The numbers that decide a sub-table's perturbation; `peak` is its largest count of a protected value."""
 
     total: int
     domain_size: int
@@ -39,44 +39,44 @@ class CellShape:
         return Fraction(self.peak, self.total) if self.peak else None
 
     def is_feasible(self, posterior: Fraction) -> bool:
-        """Whether there is a value to protect, and beliefs about it may rise; then there is also a second value."""
+        """Whether there is a value to protect and beliefs about it may rise; then there is also a second value."""
         return 0 < self.peak * posterior.denominator < posterior.numerator * self.total
 
     def split_outcomes(self, posterior: Fraction) -> tuple[int, int]:
-        """Of `keep + domain_size * swap` outcomes, `keep` keep the value, and each value of the cell owns `swap`.
+        """Of `keep + domain_size * swap` outcomes, `keep` keep the value, and each value of the sub-table owns `swap`.
 
-        p / q = γ - 1 = (ρ2 - ρ1) / (ρ1 (1-ρ2)), in integers. Not positive, and of no use, where the cell is infeasible.
+        p / q = γ - 1 = (ρ2 - ρ1) / (ρ1 (1-ρ2)), in integers. Not positive, and useless, if the sub-table is infeasible.
         """
         keep = posterior.numerator * self.total - posterior.denominator * self.peak
         swap = (posterior.denominator - posterior.numerator) * self.peak
         return keep, swap
 
     def compute_amplification(self, posterior: Fraction) -> Fraction | None:
-        """The factor that takes the odds of the prior to those of the posterior; None, unbounded, without a prior."""
+        """The factor from the odds of the prior to those of the posterior; None, unbounded, without a prior."""
         keep, swap = self.split_outcomes(posterior)
         return Fraction(keep + swap, swap) if swap else None
 
     def compute_retention(self, posterior: Fraction) -> Fraction:
-        """The probability of the coin that keeps a value."""
+        """The probability that a record keeps its value."""
         keep, swap = self.split_outcomes(posterior)
         if keep <= 0:
-            raise InternalError(f"a cell with prior {self.prior} has no retention at the posterior {posterior}.")
+            raise InternalError(f"a sub-table with prior {self.prior} has no retention at the posterior {posterior}.")
         return Fraction(keep, keep + self.domain_size * swap)
 
     def compute_swap_probability(self, posterior: Fraction) -> Fraction:
-        """The probability that a record becomes one given other value of its cell."""
+        """The probability that a record becomes one given other value of its sub-table."""
         return (1 - self.compute_retention(posterior)) / self.domain_size
 
 
 @dataclass(frozen=True, slots=True)
 class CountedCell(CellShape):
-    """A sub-table: groups that are perturbed together, inside the values that occur in them."""
+    """A sub-table: groups that are perturbed together, within the values that occur in them."""
 
     counts: Group
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The places of the domain that occur, in order."""
+        """The indices of the values that occur, in order."""
         return tuple(place for place, count in enumerate(self.counts) if count)
 
 
@@ -88,17 +88,17 @@ def merge_groups(groups: Sequence[Group], protected: Sequence[int]) -> CountedCe
 
 
 def compute_error_bound(cells: Sequence[CellShape], posterior: Fraction) -> float:
-    """The paper's bound on the error of a reconstructed share, Eq. (12); infinite if a belief could not rise."""
+    """The paper's bound on the error of a reconstructed share, Eq. (12); infinite if a belief may not rise."""
     return BOUND_FACTOR * sum(_compute_bound(cell, posterior) for cell in cells) / sum(cell.total for cell in cells)
 
 
 def compute_total_variance(cells: Sequence[CellShape], posterior: Fraction) -> float:
-    """The variances of the reconstructed counts of all values, added up; infinite if a belief could not rise."""
+    """The sum of the variances of the reconstructed counts of all values; infinite if a belief may not rise."""
     return sum(_compute_variance(cell, posterior) for cell in cells)
 
 
 def _compute_bound(shape: CellShape, posterior: Fraction) -> float:
-    """√n / p: what a cell adds to the error bound, but for a factor that all cells have in common."""
+    """√n / p: the contribution of a sub-table to the error bound, without the factor that all sub-tables share."""
     return math.sqrt(shape.total) * (1 + shape.domain_size * _compute_noise(shape, posterior))
 
 
@@ -111,7 +111,7 @@ def _compute_variance(shape: CellShape, posterior: Fraction) -> float:
 
 
 def _compute_noise(shape: CellShape, posterior: Fraction) -> float:
-    """The ratio q/p, with 1/p = 1 + m·q/p; infinite if no belief may rise, or by less than a float can say."""
+    """The ratio q/p, with 1/p = 1 + m·q/p; infinite if no belief may rise, or by less than floats resolve."""
     keep, swap = shape.split_outcomes(posterior)
     try:
         return swap / keep if keep > 0 else math.inf
@@ -122,14 +122,14 @@ def _compute_noise(shape: CellShape, posterior: Fraction) -> float:
 def merge_by_bound(
     groups: Sequence[Group], order: Sequence[int], protected: Sequence[int], posterior: Fraction, minimum: int
 ) -> tuple[Part, ...]:
-    """The runs of `order` with the least error bound; no cell below `minimum` records, but for the whole table."""
+    """The runs of `order` with the smallest error bound; none below `minimum` records, except the whole table."""
     return _merge_cheapest(groups, order, protected, _make_price(groups, protected, posterior, minimum, _compute_bound))
 
 
 def merge_by_variance(
     groups: Sequence[Group], protected: Sequence[int], posterior: Fraction, minimum: int
 ) -> tuple[Part, ...]:
-    """The runs of the groups, as they were made, with the least variance; `minimum` as in `merge_by_bound`."""
+    """The runs of the groups in order of creation with the smallest variance; `minimum` as in `merge_by_bound`."""
     return _merge_cheapest(
         groups, range(len(groups)), protected, _make_price(groups, protected, posterior, minimum, _compute_variance)
     )
@@ -142,18 +142,18 @@ def _make_price(
     minimum: int,
     cost: Callable[[CellShape, Fraction], float],
 ) -> Callable[[CellShape], float]:
-    """The cost of a cell, infinite if it is not allowed; refuses a table that is not even allowed as one cell."""
+    """The cost function of a sub-table, infinite if not allowed; refuses a table that is not allowed as a whole."""
     whole = merge_groups(groups, protected)
     if not whole.peak:
-        raise InfeasibleError("no value of the sensitive column is protected; ask for a prior that covers rare values.")
+        raise InfeasibleError("no value of the sensitive column is protected; choose a prior that covers rare values.")
     if whole.domain_size == 1:
         raise InfeasibleError(
-            "the sensitive column has one value, so there is nothing to hide it among; publish without this column."
+            "the sensitive column has only one value, so no other value can replace it; publish without this column."
         )
     if not whole.is_feasible(posterior):
         raise InfeasibleError(
-            f"a protected value holds {whole.prior} of the records, and the posterior {posterior} is not above that, "
-            f"so nobody may learn anything; allow a posterior above {whole.prior}, or ask for a prior below it."
+            f"a protected value has a share of {whole.prior}, and the posterior {posterior} is not above that, so no "
+            f"belief may rise. Choose a posterior above {whole.prior}, or a prior below it."
         )
 
     def price(shape: CellShape) -> float:
@@ -167,10 +167,10 @@ def _merge_cheapest(
 ) -> tuple[Part, ...]:
     """The cheapest runs by dynamic programming, Eq. (14).
 
-    best[i] is, for the first i groups, the least cost, and where the last cell starts. If no cost is finite, the whole
-    table is one cell.
+    For the first i groups, best[i] is the smallest cost and the start of the last sub-table. If no cost is finite, the
+    whole table is one sub-table.
     """
-    # The places that occur, each with its count: most groups hold few of them.
+    # The values that occur, each with its count: most groups have few of them.
     records = [[(place, count) for place, count in enumerate(groups[number]) if count] for number in order]
     protected_set = frozenset(protected)
     best = [(0.0, 0)] + [(math.inf, 0)] * len(order)
@@ -189,7 +189,7 @@ def _merge_cheapest(
 
 
 def _generate_unions(groups: Sequence[list[tuple[int, int]]], protected: frozenset[int]) -> Iterator[CellShape]:
-    """The shapes of the first group, of the first two, of the first three, and so on."""
+    """Generates the shapes of the first group, of the first two, of the first three, and so on."""
     counts: dict[int, int] = defaultdict(int)
     total = peak = 0
     for group in groups:

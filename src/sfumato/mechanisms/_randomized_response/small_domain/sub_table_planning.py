@@ -1,4 +1,4 @@
-"""How cells came about, for the holder: the groups that balancing made, in their order, and which were merged."""
+"""Orders the groups before merging, assigns records to sub-tables, and describes both to the data steward."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sfumato.mechanisms._randomized_response.small_domain.balancing import Group
 from sfumato.mechanisms._randomized_response.small_domain.merging import Part
 from sfumato.mechanisms.capabilities import PlanTable
 
-# Phase 2: bring groups that share values next to each other.
+# Phase 2: brings groups that share values next to each other.
 #
 # Source: Chaytor and Wang, section 5.2: the reverse order of Cuthill and McKee, for the pattern of A·Aᵀ, where A[i][j]
 # is the count of value j in group i. The paper leaves ties open, and with them the result; here a walk starts at the
@@ -32,14 +32,14 @@ def rearrange_groups(groups: Sequence[Group]) -> tuple[int, ...]:
         [number for number, others in enumerate(places) if number != own and not others.isdisjoint(places[own])]
         for own in range(len(groups))
     ]
-    # Those with few neighbours of their own come first.
+    # Groups with few neighbours of their own come first.
     neighbours = [sorted(numbers, key=lambda number: (len(adjacency[number]), number)) for numbers in adjacency]
     order: list[int] = []
     visited: set[int] = set()
     for start in sorted(range(len(groups)), key=lambda number: (len(adjacency[number]), -number)):
         walk = [] if start in visited else [start]
         visited.update(walk)
-        for number in walk:  # breadth first: it grows while it is walked
+        for number in walk:  # breadth first: the list grows during the walk
             new_neighbours = [neighbour for neighbour in neighbours[number] if neighbour not in visited]
             visited.update(new_neighbours)
             walk += new_neighbours
@@ -49,13 +49,13 @@ def rearrange_groups(groups: Sequence[Group]) -> tuple[int, ...]:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# Which cell a record goes to.
+# The sub-table of each record.
 
 
 class CellLayout:
-    """The cell of each slot: the slots of a value are cut into runs, one for each cell that holds some of its records.
+    """The sub-table of each slot: the slots of a value are divided into runs, one for each sub-table with its records.
 
-    A position is a slot counted on from the slots of all values before.
+    A position is a slot plus the number of slots of all earlier values.
     """
 
     def __init__(self, groups: Sequence[Group]) -> None:
@@ -65,7 +65,7 @@ class CellLayout:
         self.first_positions = (np.cumsum(by_value.sum(axis=1)) - by_value.sum(axis=1)).astype(self.runs.type)
 
     def find_cells(self, codes: Codes, slots: UInts) -> Codes:
-        """The cell of each record."""
+        """The sub-table of each record."""
         positions = self.first_positions.take(codes) + slots.astype(self.runs.type, copy=False)
         return self.run_cells.take(self.runs.find(positions))
 
@@ -73,11 +73,11 @@ class CellLayout:
 # ---------------------------------------------------------------------------------------------------------------------
 
 SHOWN_GROUPS = 20
-"""Groups that people look at; JSON has them all."""
+"""The largest number of groups in a table for people; JSON has them all."""
 
 
 def describe_groups(histogram: Histogram, groups: Sequence[Group], parts: Sequence[Part]) -> list[Json]:
-    """The groups in the order in which they stand beside each other, numbered by when they were made."""
+    """The groups in the order of merging, numbered by creation."""
     return [
         {
             "number": number + 1,
@@ -90,10 +90,10 @@ def describe_groups(histogram: Histogram, groups: Sequence[Group], parts: Sequen
 
 
 def make_groups_table(groups: Sequence[Group], parts: Sequence[Part], bound: float) -> PlanTable:
-    """A line for each group, in their order, with the cell that it went to."""
+    """A line for each group, in order, with its sub-table."""
     title = (
-        f"{format_count(len(groups), 'group')} that balancing made, in the order in which neighbours were merged "
-        f"into cells. The paper's bound on the error of a share is {bound:.3g}; it holds with a chance of "
+        f"{format_count(len(groups), 'group')} from balancing, in the order in which neighbours were merged into "
+        f"sub-tables. The paper's bound on the error of a share is {bound:.3g}; it holds with a chance of "
         f"{format_percent(1 - BOUND_RISK)} (its delta is {BOUND_RISK}):"
     )
     lines = [

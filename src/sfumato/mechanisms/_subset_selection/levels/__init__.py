@@ -1,4 +1,4 @@
-"""Records of several levels: each is drawn at one level of a hierarchy, as a set of the groups of that level.
+"""Draws each record at one level of a hierarchy and publishes a set of the groups of that level.
 
 Claim: (prior, posterior)-privacy for every record and every predicate of its value, upward and downward, as subset
 selection has it: a public coin, thrown for each record whatever its value is, says at which level it is drawn, and at
@@ -77,33 +77,33 @@ from sfumato.mechanisms.mechanism import Mechanism, PlanRules
 NAME = "levels"
 
 MOST_BITS = 1 << 24
-"""As many rows are drawn at once as have this many bits."""
+"""The number of bits of the rows that are drawn at once."""
 
 COMPARED_SHARES = (Fraction(0), Fraction(1, 10), Fraction(1, 5), Fraction(3, 10), Fraction(1, 2))
-"""Shares of the levels above the values, whose errors are told beside those of a plan."""
+"""The shares of the levels above the values whose errors are shown beside those of a plan."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be published, and how the sets are drawn."""
+    """The published design, and the draws of the sets."""
 
     histogram: Histogram
     design: Design
     selections: tuple[SubsetSelection, ...]
-    """The sets of each level, with the words that decide their coins."""
+    """The sets of each level, with the outcomes that decide them."""
 
 
 # ------------------------------------------------------------------------------------------------------------- planning
 
 
 def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
-    """Take the shares that were asked for, or those of least error; at each level the best sets within the bound."""
+    """Chooses the requested shares, or those of smallest error, and at each level the best sets within the bound."""
     check_several(histogram)
     hierarchy = histogram.hierarchy
     if hierarchy is None:
         raise InfeasibleError(
-            "records are drawn at several levels of a hierarchy, and the values have no groups; declare them with "
-            "`hierarchies={'COL': Path('FILE')}`."
+            "this mechanism draws records at several levels of a hierarchy, but the values have no groups. Declare "
+            "them with `hierarchies={'COL': Path('FILE')}`."
         )
     requested_shares = options.list_shares(hierarchy)
     importance = {} if requested_shares is not None else options.list_importance(hierarchy)
@@ -130,13 +130,13 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
 
 
 def _check_levels(hierarchy: Hierarchy, numbers: Sequence[int], groups: Sequence[Sequence[int]]) -> None:
-    """Refuse levels that tell nothing, or too many of them."""
+    """Refuses uninformative levels, or too many of them."""
     first = hierarchy.levels[0]
     if len(numbers) > MOST_LEVELS:
         raise InfeasibleError(f"records can be drawn at {MOST_LEVELS} levels at most; name fewer with `levels=`.")
     if len(numbers) == 1:
         raise InfeasibleError(
-            f"no level above {first!r} has a share or several groups; give one a share, or use the mechanism 'subset'."
+            f"no level above {first!r} has a share and several groups; give one a share, or use the mechanism 'subset'."
         )
     for (lower, below), (upper, above) in itertools.pairwise(zip(numbers, groups, strict=True)):
         if max(above) == max(below):
@@ -146,13 +146,13 @@ def _check_levels(hierarchy: Hierarchy, numbers: Sequence[int], groups: Sequence
             )
     if not max(groups[-1]):
         raise InfeasibleError(
-            f"the level {hierarchy.levels[numbers[-1]]!r} has one group, so there is nothing to tell apart; leave it "
-            f"out, as in `levels={f'{first}=4/5,...'!r}` with the levels that differ."
+            f"the level {hierarchy.levels[numbers[-1]]!r} has only one group, which discloses nothing and counts "
+            f"nothing; leave it out, as in `levels={f'{first}=4/5,...'!r}` with the levels that differ."
         )
 
 
 def _count_outcomes(shares: Sequence[Fraction]) -> int:
-    """Below what a draw decides the level of a record."""
+    """The number of outcomes of the draw that decides a record's level."""
     return math.lcm(*(share.denominator for share in shares))
 
 
@@ -160,7 +160,7 @@ def _count_outcomes(shares: Sequence[Fraction]) -> int:
 
 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
-    """Draw a level for each record, and a set of its groups; as bits of their values, with the number of the level."""
+    """Draws a level for each record, and a set of its groups; as bits of their values, with the level's number."""
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)
     shares = [level.share for level in plan.design.levels]
@@ -184,7 +184,7 @@ def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_r
 
 
 def make_design(plan: Plan, /) -> Design:
-    """What is published: nothing in it depends on the counts."""
+    """The published part of the plan, which does not depend on the counts."""
     return plan.design
 
 
@@ -192,7 +192,7 @@ def make_design(plan: Plan, /) -> Design:
 
 
 def make_encoding(design: Design, /) -> LevelSetEncoding:
-    """Each record shows its level and a set of values."""
+    """Each record publishes its level and a set of values."""
     return LevelSetEncoding(
         len(design.domain),
         False,
@@ -203,15 +203,15 @@ def make_encoding(design: Design, /) -> LevelSetEncoding:
 
 
 def make_weights(design: Design, /) -> WeightColumns | None:
-    """What a row of each level adds to the unbiased count of a value, by what its set holds."""
+    """The contribution of a row of each level to the unbiased count of a value, by its set."""
     return make_sibling_weights(design.weighing, [level.name for level in design.levels])
 
 
 def _estimate_least_squares(design: Design, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """Add the weights of all records up.
+    """Sums the weights of all records.
 
-    The variance of a record depends on how near of kin its value is to those that are wanted. All that are of other
-    groups of the last level are alike; for the others, what their variance differs by is estimated by weights too.
+    The variance of a record depends on the lowest level at which its value and a wanted one share a group. It is the
+    same for all values of other groups of the last level. For the others, weights estimate the difference too.
     """
     rows = tally.rows.astype(np.float64)
     nothing, top, estimates = np.zeros(len(rows)), design.tiers[-2].places, []
@@ -227,14 +227,14 @@ def _estimate_least_squares(design: Design, tally: Tally, value_sets: Sequence[I
         rest = np.where(is_kin, spread - outside - slope * theta, 0.0)
         value, further = (tally.counts @ design.weighing.weigh_values(scores).entry_weights for scores in (theta, rest))
         base = rows * outside + np.clip(further, rows * rest.min(), rows * rest.max())
-        # Whatever the others are, no record has less: at the estimate itself the variance is at least this.
+        # Whatever the other records are, no record has less: so the variance at the estimate is at least this.
         base = np.maximum(base, rows * float(spread.min()) - slope * np.clip(value, 0.0, rows))
         estimates.append(Moments(value, base, np.full(len(rows), slope), rows, nothing))
     return estimates
 
 
 def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
-    """The levels: their groups, their sets, their shares, and how much say each has."""
+    """The browser version, from the levels: their groups, sets, shares and contrast weights."""
     weighing = design.weighing
     numbers = {
         "groups": np.concatenate([tier.places for tier in weighing.tiers[:-1]]),
@@ -257,7 +257,7 @@ METHODS: Mapping[str, Method[Design]] = {
 
 
 def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
-    """By the sets of all levels, if the values are equally frequent."""
+    """The variance that one record adds, if the values are equally frequent."""
     size, own, other = len(design.domain), np.zeros(len(design.domain)), np.zeros(len(design.domain))
     for first, alike in group_by_kind(design.tiers, 0):
         spread = design.weighing.compute_variances((design.tiers[0].places == first).astype(np.float64))
@@ -266,13 +266,13 @@ def predict_record_variances(design: Design, holdings: Holdings | None = None, /
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The variance of the count of each value, if the other records of the rows are composed as those of the table."""
+    """The variance of the count of each value, if the other rows have the composition of the table."""
     tiers, value_counts = plan.design.tiers, np.array(plan.histogram.counts, dtype=np.float64)
     inside, outside = np.zeros(len(value_counts)), np.zeros(len(value_counts))
     for first, alike in group_by_kind(tiers, 0):
         spread = plan.design.weighing.compute_variances((tiers[0].places == first).astype(np.float64))
         inside[alike] = spread[first]
-        for below, tier in itertools.pairwise(tiers):  # all that are as near of kin vary alike
+        for below, tier in itertools.pairwise(tiers):  # values with the same lowest common group have the same variance
             is_kin = (tier.places == tier.places[first]) & (below.places != below.places[first])
             records = [
                 np.bincount(level_tier.places, weights=value_counts)[level_tier.places[alike]]
@@ -292,7 +292,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The levels with their sets, and their errors at other shares, in those of subset selection at the same bound."""
+    """The levels with their sets, and their errors at other shares, relative to subset selection at the same bound."""
     return {
         "levels": [
             {
@@ -314,7 +314,7 @@ def explain(plan: Plan, /) -> Json:
 
 
 def _compute_relative_errors(plan: Plan) -> dict[Fraction, dict[str, float]]:
-    """For shares above the values, also that of the plan: of each level the error, divided by subset selection's."""
+    """The errors of each level divided by subset selection's, at several shares above the values."""
     design, level_variances = plan.design, compute_level_variances(plan.design.tiers, plan.selections)
     subset_errors = _compute_errors(_reweigh_levels(design, Fraction(0), level_variances))
     errors_by_share = {}
@@ -327,7 +327,7 @@ def _compute_relative_errors(plan: Plan) -> dict[Fraction, dict[str, float]]:
 
 
 def _reweigh_levels(design: Design, above: Fraction, level_variances: Variances) -> LevelWeights:
-    """The weights that records would have with another share of the levels above the values, divided as in a design."""
+    """The weights of records at another share of the levels above the values, divided as in a design."""
     levels = design.levels
     shares = [1 - above, *(above * level.share / (1 - levels[0].share) for level in levels[1:])]
     lines = compute_contrast_weights(shares, level_variances)
@@ -352,7 +352,7 @@ def _compute_errors(weighing: LevelWeights) -> list[float]:
 
 
 def list_tables(plan: Plan, /) -> list[PlanTable]:
-    """The error of each level against the shares."""
+    """The table of each level's error by the shares."""
     finest, *_ = levels = plan.design.levels
     rows = [
         (
@@ -362,14 +362,14 @@ def list_tables(plan: Plan, /) -> list[PlanTable]:
         for above, errors in _compute_relative_errors(plan).items()
     ]
     title = (
-        "error of a count, divided by that of subset selection, by the share of the records shown above the level "
+        "error of a count divided by that of subset selection, by the share of records drawn above the level "
         f"{finest.name!r}:"
     )
     return [PlanTable(title, ("share above", *(level.name for level in levels)), rows)]
 
 
 def summarize(plan: Plan, /) -> str:
-    """The levels, in one line."""
+    """The levels in one line."""
     levels = plan.design.levels
     share_list = ", ".join(
         f"{float(level.share):.3g} as sets of {level.selection.members} of {level.selection.size} {level.name}"
@@ -382,7 +382,7 @@ def summarize(plan: Plan, /) -> str:
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
-    """A set is likelier from a value that it holds, by the amplification of its level; the level tells nothing."""
+    """The likelihood of a set: larger by its level's amplification for values it holds; its level is no evidence."""
     bits = np.unpackbits(np.asarray(records.values), axis=1, count=plan.histogram.domain_size)
     factors = np.array([float(selection.amplification) for selection in plan.selections])[np.asarray(records.cells)]
     return (np.where(bits, factors[:, np.newaxis], 1.0),)
@@ -391,7 +391,7 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Float
 def compute_published_likelihoods(
     design: Design, published_records: Codes, true_codes: Codes, rows: Indices, /
 ) -> tuple[Floats]:
-    """The same from the design and from rows of zeros and ones for the groups of all levels, whatever anybody holds."""
+    """The same from the design and from rows of zeros and ones for all groups; the other records do not matter."""
     chances = np.ones((len(rows), len(design.domain)))
     for level, (start, places, first) in zip(design.levels, make_encoding(design).layout, strict=True):
         is_mine = published_records[rows, start + len(first)] == 1
@@ -401,7 +401,7 @@ def compute_published_likelihoods(
 
 
 def state_guarantee(design: Design, /) -> str:
-    """The guarantee in plain words, with the numbers of this design."""
+    """States the guarantee in plain words, with the numbers of this design."""
     sentence = "; ".join(
         f"{float(level.share):.4g} of them at the level {level.name!r}, as a set of {level.selection.members} of its "
         f"{level.selection.size} groups, which holds the true one with probability "

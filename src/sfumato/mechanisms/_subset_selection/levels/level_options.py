@@ -1,4 +1,4 @@
-"""What a holder asks of the levels of a hierarchy: their shares, or how much each matters."""
+"""The options for the levels of a hierarchy: their shares of the records, or their importance."""
 
 from __future__ import annotations
 
@@ -11,37 +11,40 @@ from sfumato._request.hierarchy import Hierarchy
 from sfumato.errors import SchemaError, SpecError
 
 USUAL_SHARE = Fraction(4, 5)
-"""The share of the records that are drawn among the values themselves, if nothing is said: it costs the count of a
-value an eighth of its error, and the levels above gain most of what can be gained."""
+"""The default share of the records drawn among the values themselves. It adds an eighth to the error of a value's
+count, and gives the levels above most of their possible gain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the records are divided among the levels: by shares, or as the importance of each level makes best."""
+    """Divides the records among the levels: by shares, or optimally for the importance of each level."""
 
     levels: str | None = option(
-        None, "levels", "The share of the records that each level of the hierarchy has.", metavar="CODE=0.8,GROUP=0.2"
+        None, "levels", "The share of the records drawn at each level of the hierarchy.", metavar="CODE=0.8,GROUP=0.2"
     )
     importance: str | None = option(
-        None, "importance", "How much the error of each level matters, for the best shares.", metavar="CODE=1,GROUP=3"
+        None,
+        "importance",
+        "The weight of each level's error when the best shares are computed.",
+        metavar="CODE=1,GROUP=3",
     )
 
     def __post_init__(self) -> None:
         if self.levels is not None and sum(_parse_numbers(self.levels, "levels").values()) != 1:
-            raise SpecError(f"the shares of the levels must add up to 1, and {self.levels!r} does not.")
+            raise SpecError(f"the shares of the levels must add up to 1; {self.levels!r} do not.")
         if self.importance is not None and not any(_parse_numbers(self.importance, "importance").values()):
             raise SpecError("no level has any importance; give one of them a number above 0.")
 
     @property
     def has_level_settings(self) -> bool:
-        """Whether something was said of the levels."""
+        """Whether any option about levels is set."""
         return self.levels is not None or self.importance is not None
 
     def list_shares(self, hierarchy: Hierarchy) -> dict[int, Fraction] | None:
-        """The share of each level that has one, by its number; None where they follow from the importance."""
+        """The share of each level with one, by its number; None if the shares follow from the importance."""
         if self.levels is not None and self.importance is not None:
             raise SpecError(
-                "shares of the levels and their importance were given; give one of `levels=`, `importance=`."
+                "`levels=` gives shares and `importance=` computes them; give only one of `levels=`, `importance=`."
             )
         if self.importance is not None:
             return None
@@ -57,12 +60,12 @@ class Options:
         return requested_shares
 
     def list_importance(self, hierarchy: Hierarchy) -> dict[int, Fraction]:
-        """The importance of each level that has some, by its number; the values themselves always have records."""
+        """The importance of each level with one, by its number; the values themselves always have records."""
         return {0: Fraction(0), **_parse_by_number(hierarchy, self.importance or "", "importance")}
 
 
 def _find_informative_levels(hierarchy: Hierarchy) -> list[int]:
-    """The levels above the first that have several groups, and not those of the level below."""
+    """The levels above the first with several groups that differ from those of the level below."""
     counts = [len(hierarchy.list_groups(number)) for number in range(len(hierarchy.levels))]
     return [number for number in range(1, len(counts)) if 1 < counts[number] < counts[number - 1]]
 
@@ -77,14 +80,14 @@ def _parse_by_number(hierarchy: Hierarchy, text: str, argument: str) -> dict[int
 
 
 def _parse_numbers(text: str, argument: str) -> dict[str, Fraction]:
-    """Numbers by the name of a level, from code=0.8,chapter=0.2."""
+    """Reads numbers by the name of a level, from code=0.8,chapter=0.2."""
     numbers: dict[str, Fraction] = {}
     for part in text.split(","):
         name, mark, number = part.rpartition("=")
         name = name.strip().lower()
         if not mark or not name or name in numbers:
             raise SpecError(
-                f"{part!r} is no level with a number of its own; write `{argument}='code=4/5,chapter=1/5'`."
+                f"{part!r} is not a level with a number; write for example `{argument}='code=4/5,chapter=1/5'`."
             )
         numbers[name] = parse_exact(number.strip(), f"the number of the level {name!r}")
         if numbers[name] < 0:

@@ -1,8 +1,8 @@
-"""Values in groups, groups in larger ones: which share of the records each level should have, and how much say.
+"""Computes the share of the records that each level of a hierarchy should have, and its weight in each count.
 
-A tier is a level that some records are drawn at; above the last one is the whole domain. What a record says of a tier
-are contrasts: whether the true value lies in a group, less what the size of the group lets one expect from the group
-above it. A record says nothing of tiers below its own.
+A tier is a level at which some records are drawn; above the last one is the whole domain. A record estimates contrasts
+of a tier: an indicator of the true value's group, less its expectation from the group above and the group's size. A
+record gives no information about tiers below its own.
 
 Notation: n = groups of a level, r and R = how many of them a group and the group above it hold, k and K = how many
 values; x = the contrast of a group, 1 on its r and then k/K less on all R; d, a, b as for the sets of the level.
@@ -23,26 +23,26 @@ from sfumato._core.array_types import Counts, Floats, Indices
 from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
 
 SHARE_STEPS = 100
-"""Shares that are computed are hundredths, and none is below one."""
+"""Computed shares are multiples of a hundredth, and at least one hundredth."""
 WEIGHT_STEPS = 10_000
 LARGEST_DENOMINATOR = 10**9
-"""Variances that decide nothing but shares and says are rounded to such fractions, so that sums of them stay short."""
+"""The largest denominator of variances that decide only shares and contrast weights, so that their sums stay short."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tier:
-    """Groups of the values, each known by the place of its group."""
+    """Groups of the values: the index of each value's group."""
 
     places: Indices
 
     @cached_property
     def sizes(self) -> Counts:
-        """How many values each group holds."""
+        """The number of values in each group."""
         return np.bincount(self.places)
 
     @property
     def group_count(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return len(self.sizes)
 
     @cached_property
@@ -52,7 +52,7 @@ class Tier:
 
     @cached_property
     def starts(self) -> Indices:
-        """Where in that order each group begins."""
+        """The index in that order at which each group begins."""
         return np.cumsum(self.sizes) - self.sizes
 
     @cached_property
@@ -61,7 +61,7 @@ class Tier:
         return self.order[self.starts]
 
     def count_groups(self, level: Tier) -> Counts:
-        """How many groups of a lower level each group holds."""
+        """The number of groups of a lower level in each group."""
         return np.bincount(self.places[level.first_values], minlength=self.group_count)
 
     def compute_means(self, theta: Floats) -> Floats:
@@ -76,7 +76,7 @@ def build_tiers(groups: Sequence[Sequence[int]]) -> tuple[Tier, ...]:
 
 
 def group_by_kind(tiers: Sequence[Tier], number: int) -> list[tuple[int, Indices]]:
-    """The groups of a tier by the sizes of all that is above them: the first of each kind, and all that are alike."""
+    """Collects the groups of a tier with equal sizes of all groups above: the first of each kind, and its members."""
     first = tiers[number].first_values
     sizes = [
         above.count_groups(level)[above.places[first]]
@@ -93,11 +93,11 @@ Variances = list[list[list[Fraction]]]
 
 
 def compute_level_variances(tiers: Sequence[Tier], selections: Sequence[SubsetSelection]) -> Variances:
-    """What a record of each level adds to the variance of a group's count, by tier, by tier of contrasts and by level.
+    """The variance that a record of each level adds to a group's count, by tier, tier of contrasts and level.
 
-    All groups of a level are taken for equally frequent: a set is then one of all sets of d, the sum of x over it has
-    the variance d (n-d) / (n (n-1)) times that of x, and a contrast of a tier is divided among the groups that it holds
-    as their sizes are. It is the mean over the groups of the tier.
+    All groups of a level are taken as equally frequent. A set is then a random one of size d, and the sum of x over it
+    has the variance d (n-d) / (n (n-1)) times that of x. A contrast of a tier is divided among its groups in proportion
+    to their sizes. The result is the mean over the groups of the tier.
     """
     count = len(selections)
     level_variances: Variances = [[[Fraction(0)] * count for _ in range(count)] for _ in range(count)]
@@ -123,22 +123,22 @@ def compute_level_variances(tiers: Sequence[Tier], selections: Sequence[SubsetSe
 
 
 def _sum_squared_parts(lower: Tier, tier: Tier) -> list[Fraction]:
-    """For each group of a tier, the sum of the squares of the parts that its groups of a lower tier are of it."""
+    """For each group of a tier, the sum of the squared shares of its groups of a lower tier."""
     squares = np.bincount(tier.places[lower.first_values], weights=lower.sizes**2).astype(np.int64)
     return [Fraction(square, size**2) for square, size in zip(squares.tolist(), tier.sizes.tolist(), strict=True)]
 
 
 def compute_contrast_weights(shares: Sequence[Fraction], level_variances: Variances) -> list[list[Fraction]]:
-    """For each tier, how much of its contrasts each level up to it tells: as its precision is.
+    """For each tier, the weight of each level up to it in its contrasts, in proportion to its precision.
 
     This is generalised least squares for equally frequent groups, with one number for all groups of a tier, large or
-    small: so what a record adds depends on how near of kin a value is to the counted one and on nothing else, and
+    small. So the contribution of a record depends only on the lowest common group of its value and the counted one, and
     groups add up.
     """
     weights = []
     for tier in range(len(shares)):
         precise = [shares[level] / level_variances[tier][tier][level] for level in range(tier + 1)]
-        # Rounded down, so that what is left for the first level is never below nothing.
+        # Rounded down, so that the rest for the first level is never negative.
         rounded = [
             Fraction(math.floor(precision / sum(precise) * WEIGHT_STEPS), WEIGHT_STEPS) for precision in precise[1:]
         ]
@@ -147,9 +147,9 @@ def compute_contrast_weights(shares: Sequence[Fraction], level_variances: Varian
 
 
 def find_best_shares(importance: Sequence[Fraction], level_variances: Variances) -> list[Fraction]:
-    """The shares of least error, in hundredths: of the variances of a group of each level, weighed by its importance.
+    """The shares of smallest error, in hundredths: of the variances at each level, weighted by its importance.
 
-    The sum is convex in the shares, so that a hundredth is moved from level to level as long as that helps.
+    The sum is convex in the shares, so single hundredths are moved from level to level as long as that helps.
     """
     count = len(importance)
 

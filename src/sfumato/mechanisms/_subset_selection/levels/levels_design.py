@@ -1,4 +1,4 @@
-"""What is published of a plan with several levels, and how it is read back."""
+"""The published design of a plan with several levels, and its reader."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
 from sfumato.mechanisms.capabilities import WeightColumns
 from sfumato.mechanisms.estimator import Weights
 
-# Records of several levels as weights: of the counts and sums of a table, and of their variances.
+# Records of several levels as weights, for counts and sums of a table and their variances.
 #
-# Notation: l = the level of a record, w = the share of its level, λ = how much say that level has about a tier, κ =
-# λ/w; M_t = the mean of theta over a value's group of tier t. A record of level l adds, to the sum of theta, the mean
-# of all theta and the sum of z s over the groups of its level, where z is the unbiased estimate of which of them is
-# true, and s = sum of κ (M_t - M_t+1) over the tiers from l on. Over all levels s has the mean theta less the mean of
-# all theta, because what remains of κ w is 1 at every tier.
+# Notation: l = the level of a record, w = the share of its level, λ = the weight of that level's information about a
+# tier, κ = λ/w; M_t = the mean of theta over a value's group of tier t. A record of level l adds, to the sum of theta,
+# the mean of all theta and the sum of z s over the groups of its level. Here z is the unbiased estimate of the true
+# group's indicator, and s = sum of κ (M_t - M_t+1) over the tiers from l on. Over all levels s has the mean theta less
+# the mean of all theta, because the sum of κ w is 1 at every tier.
 
 MOST_BITS = 1 << 30
-"""Weights have bits for each pair of values, level and degree of kinship; there are none beyond so many."""
+"""The largest number of bits of all weights, for each pair of values, level and degree of kinship; none beyond it."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LevelWeights(Weighing):
-    """Records that show their level and a random set of its groups.
+    """Records that publish their level and a random set of its groups.
 
-    A record shows a number of things: for each level in turn its groups, and that the record is of this level.
+    A record's entries are, for each level in turn, its groups and an indicator of the level.
     """
 
     tiers: Sequence[Tier]
@@ -50,15 +50,15 @@ class LevelWeights(Weighing):
     contrast_weights: Sequence[Sequence[float]]
 
     def expand_to_entries(self, theta: Floats) -> Floats:
-        """Every place is an entry."""
+        """Returns theta: every index of the domain is an entry."""
         return theta
 
     def compute_factor(self, tier: int, level: int) -> float:
-        """How often what a record of a level tells of a tier is counted; never, if no record is of that level."""
+        """The factor of a level's records in the estimates of a tier; 0 if the level has no records."""
         return self.contrast_weights[tier][level] / self.shares[level] if self.shares[level] else 0.0
 
     def compute_scores(self, theta: Floats) -> list[Floats]:
-        """For each level the s of its groups, with nothing taken away at the last tier: where theta is 0, so is it."""
+        """For each level the s of its groups, with nothing subtracted at the last tier: s is 0 where theta is."""
         means = [tier.compute_means(theta) for tier in self.tiers[:-1]]
         level_scores = []
         for level, groups in enumerate(self.tiers[:-1]):
@@ -70,9 +70,9 @@ class LevelWeights(Weighing):
         return level_scores
 
     def weigh_scores(self, scores: Floats) -> Weights:
-        """A set adds (the sum of s in it - b times that of all) / (a - b); and what the last tier took away comes back.
+        """The weight of a set: (the sum of s in it - b times that of all) / (a - b), plus the last tier's mean.
 
-        The whole is 1 for a theta of ones, whatever the level.
+        The total is 1 for a theta of ones, at every level.
         """
         middle, entry_weights = scores.mean(axis=-1), []
         for level, (score, sets) in enumerate(zip(self.compute_scores(scores), self.sets, strict=True)):
@@ -83,7 +83,7 @@ class LevelWeights(Weighing):
         return Weights(np.concatenate(entry_weights, axis=-1), np.zeros_like(middle))
 
     def compute_variances(self, theta: Floats) -> Floats:
-        """By level, the variance of what the set adds, and how far its mean is from the theta of the true value."""
+        """The variance of a set's contribution by level, and the difference of its mean from the true value's theta."""
         centred = theta - theta.mean(axis=-1, keepdims=True)
         variances = np.zeros_like(centred)
         for level, (score, sets) in enumerate(zip(self.compute_scores(centred), self.sets, strict=True)):
@@ -93,17 +93,17 @@ class LevelWeights(Weighing):
         return np.asarray(variances)
 
     def bound_scores(self, scores: Floats) -> tuple[Weights, Weights]:
-        """The least and the largest score of all."""
+        """The smallest and the largest of all scores."""
         nothing = np.zeros((*scores.shape[:-1], sum(level_sets.size + 1 for level_sets in self.sets)))
         return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
 
 
 def make_sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> WeightColumns | None:
-    """The columns of weights.parquet: a line for each level and value; None for domains that would need too many bits.
+    """The columns of weights.parquet: a line for each level and value; None if the domain would need too many bits.
 
-    A record adds `if_equal` or `otherwise`, and `per_sibling` for each group of its own level that its set holds beside
-    the one of the value in the same group of the level above; `siblings` marks the first value of each. Those in the
-    same group of the level after that, but not before, are in `per_sibling_2` and `siblings_2`, and so on.
+    A record adds `if_equal` or `otherwise`. It also adds `per_sibling` for each further group in its set that shares
+    the group of the level above with the value. `siblings` marks the first value of each. Groups that share only the
+    group of the next higher level are in `per_sibling_2` and `siblings_2`, and so on.
     """
     tiers, size = weighing.tiers, len(weighing.tiers[0].places)
     if size**2 * len(names) * (len(names) - 1) > MOST_BITS:
@@ -142,7 +142,7 @@ def make_sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> Weight
 
 
 def _mark_kin(tiers: Sequence[Tier], level: int, degree: int, value: int) -> Mask:
-    """The first value of each group of a level that is in the same group as a value so many tiers up, not before."""
+    """Marks the first value of each group of a level whose first common group with a value is this many tiers up."""
     is_kin = np.zeros(len(tiers[0].places), dtype=np.bool_)
     if level + degree < len(tiers) - 1:
         is_kin[tiers[level].first_values] = True
@@ -154,28 +154,28 @@ def _mark_kin(tiers: Sequence[Tier], level: int, degree: int, value: int) -> Mas
 # ---------------------------------------------------------------------------------------------------------------------
 
 MOST_LEVELS = 8
-"""Weights grow with the square of their number, and a reader must not be made to compute without end."""
+"""The largest number of levels: weights grow with its square, and a hostile release must not cause endless work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level of the hierarchy, the share of the records that are drawn at it, and their sets of its groups."""
+    """A level of the hierarchy, its share of the records, and the sets of its groups."""
 
     name: str
     share: Fraction
     groups: tuple[int, ...]
-    """The place of each value's group."""
+    """The index of each value's group."""
     selection: SubsetSelection
 
 
 @dataclass(frozen=True)
 class Design:
-    """What the analyst needs: the domain, its levels, the finest first, and the bound."""
+    """The published numbers: the domain, its levels (finest first), and the bound."""
 
     domain: tuple[Value, ...]
     levels: tuple[Level, ...]
     contrast_weights: tuple[tuple[Fraction, ...], ...]
-    """For each level, how much of what is told of its groups comes from the records of each level up to it."""
+    """For each level, the weight of the records of each level up to it in estimates of its groups."""
     bound: BreachBound
 
     @cached_property
@@ -185,7 +185,7 @@ class Design:
 
     @cached_property
     def weighing(self) -> LevelWeights:
-        """How records become weights."""
+        """The weights of records."""
         return LevelWeights(
             self.tiers,
             [level.selection.weighing for level in self.levels],
@@ -194,7 +194,7 @@ class Design:
         )
 
     def to_json(self) -> Json:
-        """Write the design down; rationals as strings. The groups of the first level are the values."""
+        """Writes the design as JSON; rationals as strings. The groups of the first level are the values."""
         return {
             "domain": values_to_json(self.domain),
             "levels": [
@@ -213,7 +213,7 @@ class Design:
 
 
 def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
-    """Read a design back, given the Data Package types of its columns."""
+    """Reads a design back, given the Data Package types of its columns."""
     domain, bound = values_from_json(design_json["domain"], types), BreachBound.from_json(design_json)
     levels, lines = [], []
     for number, level_entry in enumerate(design_json["levels"]):
@@ -225,14 +225,14 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     if not levels or len(set(domain)) != len(domain) or len({level.name for level in levels}) != len(levels):
         raise ReleaseFormatError("the design's levels or domain are out of range.")
     if any(level.share <= 0 for level in levels) or sum(level.share for level in levels) != 1:
-        raise ReleaseFormatError("the shares of the design's levels are not those of a whole.")
+        raise ReleaseFormatError("the shares of the design's levels do not add up to 1.")
     if any(len(line) != number or min(line) < 0 or sum(line) != 1 for number, line in enumerate(lines, 1)):
-        raise ReleaseFormatError("the design does not say how its levels are counted together.")
+        raise ReleaseFormatError("the design does not say how to combine the counts of its levels.")
     for level in levels:
         if len(level.groups) != len(domain) or set(level.groups) != set(range(level.selection.size)):
-            raise ReleaseFormatError("the groups of the design are not those of its domain.")
+            raise ReleaseFormatError("the groups of the design do not match its domain.")
     if len(levels) > MOST_LEVELS:
-        raise ReleaseFormatError("the design has more levels than any release.")
+        raise ReleaseFormatError("the design has more levels than any valid release.")
     for below, above in itertools.pairwise(levels):
         if len(set(zip(below.groups, above.groups, strict=True))) != below.selection.size:
             raise ReleaseFormatError("a group of the design lies in two groups of the level above.")

@@ -181,5 +181,5 @@ def test_anatomy_of_random_tables() -> None:
 
 
 def test_anatomy_names_the_value_that_is_too_frequent() -> None:
-    with pytest.raises(NoBucketingError, match="one value holds 4/7 of the records, above its cap 1/2"):
+    with pytest.raises(NoBucketingError, match="one value has a share of 4/7, above its cap 1/2"):
         build_anatomy_buckets([3, 4], 2)

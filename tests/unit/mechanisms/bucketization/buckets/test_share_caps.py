@@ -58,7 +58,7 @@ def test_a_cap_below_the_share_names_the_value_and_the_remedy() -> None:
     assert caught.value.reason == CapBelowShare(0, Fraction(9, 10), Fraction(4, 5))
     named = caught.value.name_values(["'flu'", "'HIV'"])
     said = (
-        "holds 9/10 of the records, above its cap 4/5: no bucketization exists; raise the cap to at least 9/10, or "
+        "has a share of 9/10, above its cap 4/5, so no bucketization exists. Raise the cap to at least 9/10, or "
         "merge it with a similar value."
     )
     assert (str(named), named.sentence_with_values) == (f"one value {said}", f"'flu' {said}")
@@ -68,7 +68,7 @@ def test_a_maximum_below_the_least_size_names_the_value_and_the_size() -> None:
     with pytest.raises(NoBucketingError) as caught:
         pose([9, 1], [Fraction(1), Fraction(1, 8)], 1, 7)
     assert caught.value.reason == LargestTooSmall(1, Fraction(1, 8), 8, 7)
-    assert "allow buckets of at least 8" in str(caught.value)
+    assert "Allow buckets of at least 8" in str(caught.value)
 
 
 def test_values_without_records_are_not_checked() -> None:

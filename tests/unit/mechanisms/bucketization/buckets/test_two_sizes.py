@@ -8,8 +8,8 @@ import pytest
 from bucket_oracles import seeded_requests, settings
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, is_valid
-from sfumato.mechanisms._bucketization.buckets.recursive_two_sizes import split_top_down
 from sfumato.mechanisms._bucketization.buckets.size_methods import find_best_size
+from sfumato.mechanisms._bucketization.buckets.two_size_splitting import split_top_down
 from sfumato.mechanisms._bucketization.buckets.two_sizes import (
     Trades,
     count_fillable_buckets,

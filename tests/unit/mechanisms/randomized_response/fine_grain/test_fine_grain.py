@@ -151,7 +151,7 @@ def test_the_record_objective_gives_all_to_a_value_that_nearly_everybody_has() -
 
 
 def test_plan_refuses_a_domain_of_one_value_and_says_what_would_work() -> None:
-    with pytest.raises(InfeasibleError, match=r"one value, .* nothing to hide it among; declare the whole domain"):
+    with pytest.raises(InfeasibleError, match=r"one value, .* no other value can replace it; declare the whole domain"):
         _plan((5,), _limits("4"))
 
 
@@ -446,13 +446,13 @@ def _remark(plan: fine_grain.Plan, words: str) -> str:
 
 def test_values_without_a_bound_are_named() -> None:
     plan = _plan((5, 3, 2), _limits("-", "4", "2"))
-    assert "'value 0'" in _remark(plan, "without a bound")
-    assert not any("without a bound" in said for said in map(str, fine_grain.list_remarks(SKEWED)))
+    assert "'value 0'" in _remark(plan, "no bound")
+    assert not any("no bound" in said for said in map(str, fine_grain.list_remarks(SKEWED)))
 
 
 def test_only_some_of_many_values_are_named() -> None:
     plan = _plan((1,) * 9, _limits("2", *["-"] * 8))
-    assert _remark(plan, "without a bound").endswith("'value 5' and 3 more.")
+    assert _remark(plan, "no bound").endswith("'value 5' and 3 more.")
 
 
 def test_values_that_are_never_kept_are_named() -> None:
@@ -461,7 +461,7 @@ def test_values_that_are_never_kept_are_named() -> None:
 
 
 def test_a_direction_that_lets_beliefs_fall_is_remarked_upon() -> None:
-    assert "`direction='both'`" in _remark(SKEWED, "not from falling")
+    assert "`direction='both'`" in _remark(SKEWED, "bounded upward only")
     both = _plan((50, 20, 12), _limits("12", "9", "7"), Options(Direction.BOTH, Objective.AGGREGATE))
     assert fine_grain.list_remarks(both) == []
 

@@ -297,7 +297,7 @@ def test_one_value_makes_one_group() -> None:
 def test_balance_refuses_a_table_without_protected_values(counts: Counts, least: str) -> None:
     """And says which prior would protect one; a protected place without records is none."""
     protected = [place for place, count in enumerate(counts) if not count]
-    with pytest.raises(InfeasibleError, match=rf"no value would be protected; ask for a prior of at least {least}\.$"):
+    with pytest.raises(InfeasibleError, match=rf"no value would be protected; choose a prior of at least {least}\.$"):
         balance(counts, protected)
     assert find_protected_places(counts, Fraction(least))
 
@@ -715,9 +715,9 @@ def test_groups_of_one_value_are_merged_on() -> None:
     ("groups", "protected", "posterior", "message"),
     [
         ([(4, 0), (0, 4)], (), "1/2", "no value of the sensitive column is protected"),
-        ([(4, 0), (3, 0)], (0, 1), "1/2", "the sensitive column has one value"),
-        ([(4, 2), (2, 4)], (0, 1), "1/2", "allow a posterior above 1/2, or ask for a prior below it"),
-        ([(1, 3), (1, 5)], (0,), "1/7", "a protected value holds 1/5 of the records, and the posterior 1/7"),
+        ([(4, 0), (3, 0)], (0, 1), "1/2", "the sensitive column has only one value"),
+        ([(4, 2), (2, 4)], (0, 1), "1/2", "Choose a posterior above 1/2, or a prior below it"),
+        ([(1, 3), (1, 5)], (0,), "1/7", "a protected value has a share of 1/5, and the posterior 1/7"),
     ],
 )
 def test_merging_refuses_a_table_that_is_infeasible_as_a_whole(

@@ -137,22 +137,20 @@ def test_a_value_that_nobody_has_is_counted_as_zero(method: str) -> None:
 
 
 def test_plan_refuses_a_table_in_which_nothing_is_rare_and_says_what_would_work() -> None:
-    with pytest.raises(
-        InfeasibleError, match=r"more than the prior 1/10 .* nothing would be protected; raise the prior"
-    ):
+    with pytest.raises(InfeasibleError, match=r"above the prior 1/10, so no value would be protected; raise the prior"):
         _plan((60, 40, 0), BreachBound("1/10", "1/2"))
 
 
 def test_plan_refuses_a_table_of_one_value() -> None:
     """Its share is one, above every prior."""
-    with pytest.raises(InfeasibleError, match="nothing would be protected"):
+    with pytest.raises(InfeasibleError, match="no value would be protected"):
         _plan((100,), BreachBound("9/10", "95/100"))
 
 
 def test_plan_refuses_a_posterior_at_which_nothing_could_be_kept() -> None:
     """Two values of one half each, and a posterior above one half by less than any word."""
     bound = BreachBound("1/2", Fraction(1, 2) + Fraction(1, 10**30))
-    with pytest.raises(InfeasibleError, match=r"nothing could ever be kept.*; allow a larger posterior"):
+    with pytest.raises(InfeasibleError, match=r"no value could ever be kept.*; allow a larger posterior"):
         _plan((5, 5), bound)
 
 
@@ -443,7 +441,7 @@ def test_a_posterior_up_to_one_over_the_balance_is_remarked_upon() -> None:
 def test_one_protected_value_is_remarked_upon_by_its_name() -> None:
     plan = _plan((6000, 3900, 100), BreachBound("1/10", "1/2"), Options())
     assert plan.protected_places == (2,)
-    assert "'value 2'" in _remark(plan, "it alone is protected")
+    assert "'value 2'" in _remark(plan, "no other value is protected")
 
 
 def test_values_that_are_too_frequent_to_be_protected_are_counted() -> None:
@@ -457,30 +455,30 @@ def test_a_protected_value_that_nothing_can_balance_is_remarked_upon() -> None:
     """Of the protected 1500, 400 and 100 records the first outweighs the others; the balance is one."""
     plan = _plan((8000, 1500, 400, 100), BreachBound("1/5", "1/2"), Options())
     assert plan.balance == 1
-    assert "more frequent than the other protected ones" in _remark(plan, "balances it")
+    assert "more frequent than all other protected ones" in _remark(plan, "balancing cannot work")
     balanced = _plan((8000, 1000, 600, 400), BreachBound("1/5", "1/2"), Options())
     assert balanced.balance == 2
-    assert not any("balances it" in each for each in map(str, small_domain.list_remarks(balanced)))
+    assert not any("balancing cannot work" in each for each in map(str, small_domain.list_remarks(balanced)))
 
 
 def test_one_cell_is_remarked_upon_as_uniform_perturbation_with_a_weaker_promise() -> None:
     plan = _plan((5000, 5000), BreachBound("1/2", "3/4"), Options())
-    remark = _remark(plan, "one cell of all values")
+    remark = _remark(plan, "one sub-table of all values")
     assert "uniform" in remark
     assert "subset" in remark
 
 
 def test_small_cells_are_remarked_upon_with_the_smallest() -> None:
     remark = _remark(_plan(EXAMPLE, THIRDS), "fewer than 1000 records")
-    assert remark.startswith("4 of 4 cells")
+    assert remark.startswith("4 of 4 sub-tables")
     assert "the smallest 6" in remark
 
 
 def test_a_table_smaller_than_the_usual_minimum_is_one_small_cell() -> None:
     plan = _plan(EXAMPLE, THIRDS, Options())
     assert _cells(plan) == [EXAMPLE]
-    assert "1 of 1 cells" in _remark(plan, "fewer than 1000 records")
-    assert _remark(plan, "one cell of all values")
+    assert "1 of 1 sub-tables" in _remark(plan, "fewer than 1000 records")
+    assert _remark(plan, "one sub-table of all values")
 
 
 def test_promise_states_one_prior_and_what_is_not_covered() -> None:

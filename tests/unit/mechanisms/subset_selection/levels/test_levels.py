@@ -173,7 +173,7 @@ def test_without_records_above_it_is_subset_selection() -> None:
 def test_a_plan_shows_its_errors_against_the_shares() -> None:
     (table,) = levels.list_tables(plan_of(chapters(EVEN), "code=0.85,chapter=0.15"))
     assert table.headings == ("share above", "code", "chapter")
-    assert table.title.startswith("error of a count, divided by that of subset selection, by the share of the records ")
+    assert table.title.startswith("error of a count divided by that of subset selection, by the share of records ")
     assert [row[0] for row in table.rows] == ["0%", "10%", "15% (this plan)", "20%", "30%", "50%"]
     errors = np.array([[float(each) for each in row[1:]] for row in table.rows])
     assert (np.diff(errors[:, 0]) > 0).all()
@@ -258,18 +258,30 @@ THREE = [[0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2]]
 @pytest.mark.parametrize(
     ("groups", "text", "importance", "error", "sentence"),
     [
-        ([[0, 0, 1]], "code=0.8,chapter=0.1", None, SpecError, "the shares of the levels must add up to 1, and"),
+        ([[0, 0, 1]], "code=0.8,chapter=0.1", None, SpecError, "the shares of the levels must add up to 1;"),
         ([[0, 0, 1]], "code=2,chapter=-1", None, SpecError, "the number of the level 'chapter' is below 0; give 0"),
         ([[0, 0, 1]], "chapter=1", None, SpecError, "without records of the level 'code' its values cannot be counted"),
-        ([[0, 0, 1]], "code=1", None, InfeasibleError, "no level above 'code' has a share or several groups; give"),
+        ([[0, 0, 1]], "code=1", None, InfeasibleError, "no level above 'code' has a share and several groups; give"),
         ([[0, 0, 1]], "code=1/2,block=1/2", None, SpecError, "`levels=`: there is no level 'block'; the hierarchy has"),
-        ([[0, 0, 1]], "code", None, SpecError, "'code' is no level with a number of its own; write `levels='code=4/5"),
-        ([[0, 0, 1]], "code=1/2,CODE=1/2", None, SpecError, "'CODE=1/2' is no level with a number of its own; write"),
+        (
+            [[0, 0, 1]],
+            "code",
+            None,
+            SpecError,
+            "'code' is not a level with a number; write for example `levels='code=4/5",
+        ),
+        ([[0, 0, 1]], "code=1/2,CODE=1/2", None, SpecError, "'CODE=1/2' is not a level with a number; write"),
         ([[0, 0, 1]], "code=half,chapter=half", None, SpecError, "the number of the level 'code' is 'half': write a"),
         ([[0, 0, 1]], None, "code=0,chapter=0", SpecError, "no level has any importance; give one of them a number"),
-        ([[0, 0, 1]], "code=1/2,chapter=1/2", "code=1", SpecError, "shares of the levels and their importance were"),
-        ([[0, 0, 0]], None, None, InfeasibleError, "no level above 'code' has a share or several groups; give one a s"),
-        ([[0, 0, 0]], "code=1/2,chapter=1/2", None, InfeasibleError, "the level 'chapter' has one group, so there is"),
+        ([[0, 0, 1]], "code=1/2,chapter=1/2", "code=1", SpecError, "`levels=` gives shares and `importance=` computes"),
+        (
+            [[0, 0, 0]],
+            None,
+            None,
+            InfeasibleError,
+            "no level above 'code' has a share and several groups; give one a s",
+        ),
+        ([[0, 0, 0]], "code=1/2,chapter=1/2", None, InfeasibleError, "the level 'chapter' has only one group, which"),
         ([[0, 1, 2]], "code=1/2,chapter=1/2", None, InfeasibleError, "the levels 'code' and 'chapter' have the same g"),
         (THREE, "code=1/2,chapter=1/4,part=1/4", None, InfeasibleError, "the levels 'chapter' and 'part' have the sam"),
         (
@@ -301,7 +313,7 @@ def test_without_a_hierarchy_it_is_never_taken_and_says_what_it_needs() -> None:
     chosen = choose(histogram, BOUND, DRAWS, rivals=True)
     assert "levels" not in {chosen.mechanism.name, *(each.mechanism.name for each in chosen.alternatives)}
     for name in ("levels", "auto"):
-        with pytest.raises(InfeasibleError, match=r"have no groups; declare them with `hierarchies="):
+        with pytest.raises(InfeasibleError, match=r"have no groups. Declare them with `hierarchies="):
             choose(histogram, BOUND, DRAWS, name, options={"levels": Options("code=1/2,chapter=1/2")})
 
 
@@ -313,7 +325,7 @@ def test_with_a_hierarchy_it_is_a_rival_and_taken_where_something_is_said_of_lev
     for options in (Options("code=1/2,chapter=1/2"), Options(importance="chapter=1")):
         asked = choose(histogram, BOUND, DRAWS, options={"levels": options}, rivals=True)
         assert asked.mechanism.name == "levels"
-        assert asked.reason == "levels is taken, because its options ask for it."
+        assert asked.reason == "levels is chosen, because its options were given."
         assert {"uniform", "subset"} <= {each.mechanism.name for each in asked.alternatives}
 
 

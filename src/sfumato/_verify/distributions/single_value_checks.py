@@ -1,4 +1,4 @@
-"""Releases in which a record shows one value, perhaps within its cell: what their laws share."""
+"""Checks shared by releases in which a record publishes one value, perhaps within its sub-table."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 from sfumato._core.array_types import Floats
 from sfumato._core.json_types import JsonView
 from sfumato._records.value_records import SymbolReader, ValueEncoding
+from sfumato._verify.check_results import Check
 from sfumato._verify.distributions.reference_distribution import WeightTable
 from sfumato._verify.distributions.score_tests import (
     LARGEST_TRANSITION,
@@ -32,28 +33,29 @@ from sfumato._verify.original_counts import (
     list_coarse_columns,
     match_values,
 )
-from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 
 def make_domain_encoding(design: JsonView) -> ValueEncoding:
-    """A record shows a value of the domain."""
+    """Each record publishes a value of the domain."""
     return ValueEncoding(np.arange(len(design["domain"])))
 
 
 def check_domain(folder: Path, view: ManifestView, cells: int = 1) -> Check:
-    """Every record must show what the design lets it show."""
+    """Checks that the design allows every published value."""
     size = len(view.domain)
     read = SymbolReader(view.naming, cast("ValueEncoding", view.encoding))
     stray_values = set().union(*view.map_batches(partial(_find_strays, read), folder, read.names))
     if stray_values:
         return Check("domain", False, f"{len(stray_values)} published values are outside the domain.")
-    where = f"the values of its cell, of {cells}" if view.encoding.has_cells else f"the {size} values of the domain"
+    where = (
+        f"the values of its sub-table, of {cells}" if view.encoding.has_cells else f"the {size} values of the domain"
+    )
     return Check("domain", True, f"every published {view.naming.joined_name!r} is one of {where}.")
 
 
 def _find_strays(read: SymbolReader, batch: pa.RecordBatch) -> set[tuple[object, ...]]:
-    """What the records of a batch show, and may not."""
+    """The published values of a batch that are not allowed."""
     columns = [batch.column(name) for name in read.names]
     try:
         is_stray = read.find_symbols(columns) == len(read.symbols)
@@ -65,7 +67,7 @@ def _find_strays(read: SymbolReader, batch: pa.RecordBatch) -> set[tuple[object,
 
 
 def are_weights(view: ManifestView, table: WeightTable, distributions: Sequence[SubTableDistribution]) -> bool:
-    """A line for each cell and value: what a record adds if it shows that value, and otherwise."""
+    """Checks a line for each sub-table and value: the contribution of a record that publishes it, and of others."""
     expected = [
         (number, *compute_expected_weights(distribution.same_chances[0], distribution.other_chances[0]))
         for number, distribution in enumerate(distributions)
@@ -77,7 +79,7 @@ def are_weights(view: ManifestView, table: WeightTable, distributions: Sequence[
 
 
 def check_draws(connection: Connection, view: ManifestView, distributions: Sequence[SubTableDistribution]) -> Check:
-    """Values by the coins of their cells."""
+    """Checks the published values with the retentions of their sub-tables."""
     return check_published_counts(
         connection, view, partial(_measure_deviation, distributions), partial(_estimate_transition, distributions)
     )
@@ -89,10 +91,10 @@ def check_published_counts(
     deviation: Callable[[Floats, Mapping[int, Floats]], float],
     transition: Callable[[Mapping[int, Floats], int], Floats],
 ) -> Check:
-    """The published values must be distributed as the design says, in the whole table and by each public column.
+    """Checks that the published values are distributed as designed, in the whole table and by each public column.
 
-    `deviation` says by how many standard deviations what is shown is off at most, from what is held; `transition` is
-    the chance that each value shows as each other, from what is shown and the size of the domain.
+    `deviation` gives the largest deviation of published counts from true ones, in standard deviations. `transition`
+    gives the chance that each value is published as each other, from the published counts and the size of the domain.
     """
     worst = 0.0
     for group in (WHOLE, *list_coarse_columns(connection, view)):
@@ -102,8 +104,8 @@ def check_published_counts(
         cells = count_published_values(connection, view, group)
         for key, true_counts in truth.items():
             worst = max(worst, deviation(true_counts, cells.get(key, {})))
-    # Records that share their public columns with few others are found again in the release. Each shows its own value
-    # by a coin of its own; counts alone would not tell whether the coins were thrown where values are equally frequent.
+    # Records that share their public columns with few others are matched with the original. Each publishes its own
+    # value by an independent draw. Counts alone would not show whether there were draws if values are equally frequent.
     matched_rows = 0
     if len(view.domain) <= LARGEST_TRANSITION:
         chances = transition(count_published_values(connection, view, WHOLE).get(None, {}), len(view.domain))
@@ -115,7 +117,7 @@ def check_published_counts(
 def _estimate_transition(
     distributions: Sequence[SubTableDistribution], published_counts: Mapping[int, Floats], size: int
 ) -> Floats:
-    """The chance that each value (row) shows as each other; how values are spread over cells is estimated."""
+    """The chance that each value (row) is published as each other; estimates the spread over sub-tables."""
     estimated_counts = np.zeros((len(distributions), size))
     for number, distribution in enumerate(distributions):
         places = list(distribution.places)
@@ -124,7 +126,7 @@ def _estimate_transition(
             np.array([float(chance) for chance in numbers])
             for numbers in (distribution.same_chances, distribution.other_chances)
         )
-        # One cell holds everything; of several, each has one coin for all its values.
+        # A single sub-table has everything; of several, each has one retention for all its values.
         retentions = same - other if len(distributions) > 1 else np.ones(len(places))
         estimated_counts[number, places] = (
             np.maximum((counts - counts.sum() * other) / retentions, 0.0) if len(distributions) > 1 else 1.0
@@ -146,11 +148,11 @@ def _estimate_transition(
 def _measure_deviation(
     distributions: Sequence[SubTableDistribution], true_counts: Floats, published_counts: Mapping[int, Floats]
 ) -> float:
-    """By how many standard deviations a published count is off at most.
+    """The largest deviation of a published count, in standard deviations.
 
-    How the records of a value are spread over cells is not known from outside. What is known: each cell's unbiased
-    counts add up to the truth. Their variance is at most what it would be if each cell held as many of the value as
-    make it largest, and no more than there are.
+    The spread of a value's records over sub-tables is not published. But the unbiased counts of all sub-tables add up
+    to the truth. Their variance is at most the largest that any possible number of the value's records in each
+    sub-table gives.
     """
     if len(distributions) == 1 and len(distributions[0].places) == len(true_counts):
         same, other = (

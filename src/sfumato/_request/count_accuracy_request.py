@@ -1,4 +1,4 @@
-"""A request for decoys by what counts shall come to: small ones unreliable, large ones not."""
+"""A request for decoys by the errors of counts: small counts unreliable, large ones accurate."""
 
 from __future__ import annotations
 
@@ -16,27 +16,39 @@ from sfumato._request.histogram import Histogram
 from sfumato.errors import InfeasibleError, SpecError
 
 LARGEST_GROUP = 100
-"""Larger groups change the chances of published counts hardly any more."""
+"""In groups larger than this, the chances of published counts hardly change."""
 LARGEST_SMALL = 20
-"""Counts are summed one by one up to the largest small one."""
+"""The largest small count: counts are summed one by one up to it."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class CountThresholds(PrivacySpec):
-    """The smallest groups that make small published counts unreliable enough, and large ones not too much.
+    """The smallest groups that make small published counts unreliable enough and large ones accurate enough.
 
-    A published count is off if it errs by more than a part of the true one. It speaks of the count of a value in the
-    whole table as it is published, and of nothing else: no promise about a person follows from it but that of groups.
+    A published count is off if its error exceeds a share of the true count. The thresholds concern only the published
+    count of a value in the whole table. For a person, only the guarantee of groups follows from them.
 
     Source: SPLU (small privacy, large utility), with its Lemma 1 corrected.
     Notation: ε = relative_error, α = small_count, T_p = small_chance, T_f = large_count, T_E = large_chance.
     """
 
     FLAGS: ClassVar = (
-        Flag("off_by", "Groups from thresholds: a count is off if it errs by more than R of it.", metavar="R"),
-        Flag("small_count", "See `off_by=`: counts up to N shall be off with at least `small_chance=`.", int, "N"),
+        Flag(
+            "off_by", "Group size from thresholds: a count is off if its error exceeds R times the count.", metavar="R"
+        ),
+        Flag(
+            "small_count",
+            "See `off_by=`: counts up to N must be off with a chance of at least `small_chance=`.",
+            int,
+            "N",
+        ),
         Flag("small_chance", "See `small_count=`.", metavar="R"),
-        Flag("large_count", "See `off_by=`: counts from N on shall be off with at most `large_chance=`.", int, "N"),
+        Flag(
+            "large_count",
+            "See `off_by=`: counts from N on must be off with a chance of at most `large_chance=`.",
+            int,
+            "N",
+        ),
         Flag("large_chance", "See `large_count=`.", metavar="R"),
     )
     FLAGS_TEXT: ClassVar = "`off_by=` with `small_count=` and `small_chance=`, and `large_count=` with `large_chance=`"
@@ -68,22 +80,22 @@ class CountThresholds(PrivacySpec):
         object.__setattr__(self, "large_count", large_count)
         if self.relative_error <= 0:
             raise SpecError(
-                f"the error is {self.relative_error}, and must be above 0: a part of the count, such as 3/10."
+                f"the error is {self.relative_error} and must be above 0. It is a share of the count, such as 3/10."
             )
         if not 1 <= small_count <= LARGEST_SMALL:
-            raise SpecError(f"the small count is {small_count}, and must be from 1 to {LARGEST_SMALL}.")
+            raise SpecError(f"the small count is {small_count} and must be from 1 to {LARGEST_SMALL}.")
         if (large_count is None) != (large_chance is None):
-            raise SpecError("large counts need both `large_count=` and `large_chance=`; give the other one too.")
+            raise SpecError("large counts need both `large_count=` and `large_chance=`. Give the other one too.")
         if large_count is not None and large_count <= small_count:
-            raise SpecError(f"the large count {large_count} must be above the small one, {small_count}.")
+            raise SpecError(f"the large count {large_count} must be above the small count {small_count}.")
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
-        """All thresholds; what is lacking is named."""
+        """Makes the request from all thresholds; refuses a missing one by name."""
         needed = cls.FLAGS[:3]
         if lacking := " and ".join(f"`{flag.name}=`" for flag in needed if flag.name not in arguments):
             raise SpecError(
-                f"groups from thresholds need {lacking} too, as in `off_by='3/10'` `small_count=5` "
+                f"a group size from thresholds also needs {lacking}, for example `off_by='3/10'` `small_count=5` "
                 "`small_chance='2/5'`."
             )
         small, large = (
@@ -94,22 +106,22 @@ class CountThresholds(PrivacySpec):
 
     @property
     def summary(self) -> str:
-        """Its numbers, in a few words."""
+        """The thresholds, in a few words."""
         return f"thresholds {self.relative_error}, {self.small_count}, {self.small_chance}"
 
     @property
     def sentence(self) -> str:
-        """What is asked, in plain words."""
+        """The thresholds in plain words."""
         large = ""
         if self.large_count is not None:
-            large = f", and those of {self.large_count:,} and more with a chance of at most {self.large_chance}"
+            large = f", and counts of {self.large_count:,} or more with a chance of at most {self.large_chance}"
         return (
-            f"published counts of up to {self.small_count} are off by more than {self.relative_error} of them with a "
-            f"chance of at least {self.small_chance}{large}."
+            f"published counts of up to {self.small_count} are off by more than {self.relative_error} of the count "
+            f"with a chance of at least {self.small_chance}{large}."
         )
 
     def to_json(self) -> Json:
-        """All thresholds, exactly."""
+        """Writes all thresholds exactly."""
         entries = {"off_by": str(self.relative_error), "small_count": self.small_count}
         entries["small_chance"] = str(self.small_chance)
         if self.large_count is not None:
@@ -117,23 +129,23 @@ class CountThresholds(PrivacySpec):
         return entries
 
     def resolve(self, histogram: Histogram) -> DecoyGroups:
-        """The smallest groups that meet both; they follow from the thresholds alone, and tell nothing of the table."""
+        """The smallest groups that meet both thresholds; they follow from the thresholds alone and disclose nothing."""
         return DecoyGroups(self.group_size)
 
     def find_part_limit(self, share: Fraction) -> Fraction | None:
-        """As of decoys."""
+        """Refuses, as decoys do."""
         return DecoyGroups(SMALLEST_GROUP).find_part_limit(share)
 
     @property
     def group_size(self) -> int:
-        """How large groups must be: the larger, the more often published counts are off, small and large ones."""
+        """The group size that meets the thresholds: larger groups make small and large counts more often wrong."""
         sizes = range(SMALLEST_GROUP, LARGEST_GROUP + 1)
         smallest_size = next((size for size in sizes if self._compute_small_chance(size) >= self.small_chance), None)
         if smallest_size is None:
             largest_chance = float(self._compute_small_chance(LARGEST_GROUP))
             raise InfeasibleError(
                 f"counts of up to {self.small_count} are off by more than {self.relative_error} with a chance of at "
-                f"most {largest_chance:.3f} in groups of up to {LARGEST_GROUP}; ask for a smaller chance or "
+                f"most {largest_chance:.3f} in groups of up to {LARGEST_GROUP}. Choose a smaller chance or "
                 "`small_count=`."
             )
         if self.large_count is None or self.large_chance is None:
@@ -141,9 +153,9 @@ class CountThresholds(PrivacySpec):
         accurate_count = find_accurate_count(smallest_size, self.relative_error, self.large_chance, inclusive=False)
         if accurate_count > self.large_count:
             raise InfeasibleError(
-                f"small counts need groups of {smallest_size}, and with these only counts of {accurate_count:,} and "
-                f"more are off with a chance of at most {self.large_chance}; ask for a larger `large_count=`, or "
-                "less of small ones."
+                f"small counts need groups of {smallest_size}. With these, only counts of {accurate_count:,} or more "
+                f"are off with a chance of at most {self.large_chance}. Choose a larger `large_count=`, or weaker "
+                "thresholds for small counts."
             )
         return smallest_size
 

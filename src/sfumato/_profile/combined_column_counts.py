@@ -1,4 +1,4 @@
-"""Columns of few values are counted and hashed several at a time: their codes make one number, as digits do."""
+"""Counts and hashes several columns of few values at a time: their codes together make one number."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from sfumato._core.array_types import BLOCK_ROWS, Codes, Counts, Places, RandomBits
 
 MOST_NUMBERS = 1 << 12
-"""So many combinations of codes have a table: it stays in the cache too."""
+"""At most this many combinations of codes are counted in one table, which then fits into the processor's cache."""
 
 
 def count_and_hash_columns(
     columns: Mapping[str, tuple[Codes, RandomBits]], rows: int
 ) -> tuple[dict[str, Counts], RandomBits]:
-    """How often each code of each column occurs, and for each row the sum of the words of its codes.
+    """The frequency of each code of each column, and for each row the sum of the hashes of its codes.
 
-    A column has a word for each of its codes.
+    A column has one hash for each of its codes.
     """
     groups = list(
         _group_columns({name: _HashedColumn(name, *codes_and_hashes) for name, codes_and_hashes in columns.items()})
@@ -41,7 +41,7 @@ class _HashedColumn:
 
 
 def _group_columns(columns: Mapping[str, _HashedColumn]) -> Iterator[_ColumnGroup]:
-    """Neighbours together, as long as their combinations are few."""
+    """Groups neighbouring columns as long as they have few combinations."""
     group: list[_HashedColumn] = []
     size = 1
     for column in columns.values():
@@ -55,7 +55,7 @@ def _group_columns(columns: Mapping[str, _HashedColumn]) -> Iterator[_ColumnGrou
 
 
 class _ColumnGroup:
-    """Columns whose codes make one number."""
+    """Columns whose codes together make one number."""
 
     def __init__(self, columns: list[_HashedColumn]) -> None:
         self.columns = columns
@@ -64,11 +64,11 @@ class _ColumnGroup:
         for column in columns[1:]:
             self.hashes = (self.hashes[:, None] + column.hashes).ravel()
         self.has_table = len(self.hashes) <= MOST_NUMBERS
-        """Whether rows are counted a part at a time; a column of many values is counted at once."""
+        """Whether rows are counted in blocks; a column of many values is counted at once."""
         self.counts = np.zeros(len(self.hashes) if self.has_table else 0, dtype=np.int64)
 
     def combine_codes(self, part: slice) -> Places:
-        """The number of each of some rows."""
+        """The combined number of each row of a block."""
         first, *others = self.columns
         numbers = first.codes[part]
         if others:
@@ -76,19 +76,19 @@ class _ColumnGroup:
             for column in others:
                 numbers *= np.uint16(len(column.hashes))
                 numbers += column.codes[part].astype(np.uint16, copy=False)
-        return numbers.astype(np.intp)  # once for all uses
+        return numbers.astype(np.intp)  # converted once for all uses
 
     def count(self, places: Places) -> None:
-        """Count some rows."""
+        """Count the rows of a block."""
         if self.has_table:
             self.counts += np.bincount(places, minlength=len(self.counts))
 
     def add_hashes(self, places: Places, sums: RandomBits) -> None:
-        """Add the words of some rows to sums."""
+        """Add the hashes of the rows of a block to sums."""
         sums += self.hashes.take(places)
 
     def sum_margins(self) -> Iterator[tuple[str, Counts]]:
-        """The counts of each column by itself."""
+        """The counts of each column separately."""
         if not self.has_table:
             (column,) = self.columns
             yield column.name, np.bincount(column.codes, minlength=len(column.hashes))

@@ -1,4 +1,4 @@
-"""What can be asked many at a time: a set of sensitive values, and one condition for each of some public columns."""
+"""Queries for many counts at once: a set of sensitive values, and one condition for each of some public columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sfumato._records.sql_quoting import format_plain_value, quote_name, write_e
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a public column must be at least, above, at most or below; what is not given does not matter."""
+    """Lower and upper limits of a public column; a limit of None does not apply."""
 
     at_least: Scalar = None
     above: Scalar = None
@@ -19,7 +19,7 @@ class Range:
     below: Scalar = None
 
     def list_ends(self) -> dict[str, Scalar]:
-        """The ends that are given, by the comparison that each stands for."""
+        """The given limits, by comparison operator."""
         bounds = {">=": self.at_least, ">": self.above, "<=": self.at_most, "<": self.below}
         return {comparison: end for comparison, end in bounds.items() if end is not None}
 
@@ -30,9 +30,9 @@ Condition = Scalar | Collection[Scalar] | Range
 
 @dataclass(frozen=True, slots=True)
 class CountQuery:
-    """How many records satisfy conditions on public columns and hold one of the values.
+    """Counts the records that satisfy conditions on public columns and hold one of the values.
 
-    Without values the records are counted whatever they hold, which is exact.
+    Without values it counts all these records, which is exact.
     """
 
     where: Mapping[str, Condition] = field(default_factory=dict)

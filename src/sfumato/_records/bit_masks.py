@@ -1,4 +1,4 @@
-"""Truth values as bits in machine words: 64 of them are combined and counted at once."""
+"""Packs booleans into machine words, to combine and count 64 at once."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sfumato._core.array_types import Codes, Mask
 BitWords = npt.NDArray[np.uint64]
 WORD_BITS, BYTE, WORD_BYTES = 64, 8, 8
 ROWS = 1 << 13
-"""So many rows of a table are looked at together: whole words of each column."""
+"""The number of table rows in one step: whole words of each column."""
 
 
 def pack_bits(mask: Mask) -> BitWords:
-    """Truth values as words of bits, filled up with zeros."""
+    """Packs booleans into words of bits, padded with zeros."""
     bits = np.packbits(mask)
     short = -len(bits) % 8
     return (np.append(bits, np.zeros(short, dtype=np.uint8)) if short else bits).view(np.uint64)
 
 
 def pack_columns(matrix: Codes, columns: Sequence[int]) -> BitWords:
-    """Some columns of zeros and ones as words of bits, a line for each.
+    """Packs some columns of zeros and ones into words of bits, one row for each column.
 
-    Some rows at a time are turned around: they stay in the cache, where a whole column would go through all the memory.
+    It transposes some rows at a time, which stay in the cache; a whole column would stream through memory.
     """
     packed_bytes = np.zeros((len(columns), -(-len(matrix) // WORD_BITS) * WORD_BYTES), dtype=np.uint8)
     for start in range(0, len(matrix), ROWS):
@@ -35,5 +35,5 @@ def pack_columns(matrix: Codes, columns: Sequence[int]) -> BitWords:
 
 
 def count_bits(bit_words: BitWords) -> int:
-    """How many bits are set."""
+    """The number of set bits."""
     return int(np.bitwise_count(bit_words).sum(dtype=np.uint32))

@@ -1,4 +1,4 @@
-"""What a check finds."""
+"""The results of checks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was checked, in words."""
+    """The result of one check, in words."""
 
     name: str
     has_passed: bool

@@ -1,8 +1,8 @@
-"""Buckets of many sizes by splitting in two again and again; a comparison for `optimal`, which is better and as fast.
+"""Makes buckets of many sizes by repeated splits in two; for comparison with `optimal`, which is better and as fast.
 
 Source: Wang 2014, Programs 5.1 and 6.1, repaired as docs/errata.md says: the leaves' settings are united, and a first
-split must exist. The thesis leaves open in which order records move between parts, and the result depends on it;
-here it is the order of the values.
+split must exist. The thesis leaves open in which order records move between parts, and the result depends on it; here
+it is the order of the values.
 Notation: T1, T2 = the records of the two sizes; a_i2 = min(c_i(S2) b2, o_i).
 """
 
@@ -23,13 +23,13 @@ Part = tuple[Problem, Setting]
 
 
 def split_top_down(problem: Problem) -> Setting:
-    """Split the best two sizes further while a part gains by it."""
+    """Splits the best two sizes further while a part gains by it."""
     *_, last = generate_rounds(problem)
     return last
 
 
 def generate_rounds(problem: Problem) -> Iterator[Setting]:
-    """The best two sizes, and what they become, until no part gains by a split any more."""
+    """Generates the best two sizes, and the results of their splits, until no part gains any more."""
     leaves: list[Setting] = []
     open_parts = _divide_records(problem, find_best_two_sizes(problem))
     while open_parts:
@@ -58,7 +58,7 @@ def _divide_records(problem: Problem, setting: Setting) -> list[Part]:
 
 
 def fill_second_part(problem: Problem, setting: Setting) -> Integers:
-    """Program 5.1: what has no room in the first size goes to the second, then values in order until it is full."""
+    """Program 5.1: records without room in the first size go to the second, then values in order until it is full."""
     (small, first), (large, second) = setting.pairs
     columns = np.searchsorted(problem.sizes, [small, large])
     room = problem.floors[:, columns] * np.array([first, second])
