@@ -66,7 +66,7 @@ def test_page_is_as_large_where_help_waits_for_nothing() -> None:
 @pytest.mark.slow
 def test_page_is_written_and_told_of(release: Path) -> None:
     assert (
-        "written to ask.html: 0.1 MB, which hold the records of the release"
+        "written to ask.html: 0.1 MB, with the records of the release"
         in succeed("page", release, "--out", "ask.html").words
     )
     told = succeed("page", release, "--out", "ask.html", "--force", "--title", "All <of> them", "--json").json
@@ -90,7 +90,7 @@ def test_page_is_written_beside_a_release_never_in_it(desk: Path, table: Path) -
     told = succeed(*publishing(table, "--page", "ask.html", "--json")).json
     assert told["page"]["path"] == "ask.html"
     assert Path("ask.html").read_text(encoding="utf-8") == make_question_page("release").to_html()
-    assert "would lie in the release" in fail(desk, *publishing(table, "--page", "other/ask.html", out="other"))
+    assert "would be inside the release" in fail(desk, *publishing(table, "--page", "other/ask.html", out="other"))
     assert "exists" in fail(desk, *publishing(table, "--page", "ask.html", out="other"))
     outcome = run(*publishing(table, "--page", "ask.html", "--force"))
     assert outcome.code == 0
@@ -334,7 +334,7 @@ def test_question_is_copied_and_answer_saved(hostile: Release, tmp_path: Path, b
     ) as tab:
         tab.locator('[data-group="p2"]').check()
         until(tab, "sfumato.view.rows.length === 32")
-        tab.get_by_text("Ask the same elsewhere").click()
+        tab.get_by_text("Ask the same question elsewhere").click()
         for language, start in (
             ("SQL", "SELECT"),
             ("Python", "from sfumato"),
@@ -392,7 +392,7 @@ def test_what_is_copied_runs(
     with opened(browser, make_question_page(hostile), tmp_path) as tab:
         tab.evaluate("each => { sfumato.view.question = each; sfumato.view.answer(); }", each)
         texts = {}
-        tab.get_by_text("Ask the same elsewhere").click()
+        tab.get_by_text("Ask the same question elsewhere").click()
         for language in ("Python", "command line"):
             tab.get_by_role("radio", name=language).check()
             texts[language] = tab.locator("textarea").input_value()
@@ -437,7 +437,7 @@ def test_answer_is_printed_without_the_question(hostile: Release, tmp_path: Path
         tab.emulate_media(media="print")
         assert not tab.locator("#question").is_visible()
         assert tab.locator(".answers").is_visible()
-        assert tab.get_by_role("heading", name="What is promised").is_visible()
+        assert tab.get_by_role("heading", name="Guarantee").is_visible()
         assert len(re.findall(rb"/Type\s*/Page\b", tab.pdf(prefer_css_page_size=True))) <= 2
 
 

@@ -27,8 +27,8 @@ def test_report_is_a_private_page_and_json(desk: Path, filed: tuple[str, ...]) -
     write_csv(desk / "questions.csv", QUESTIONS)
     asked = (*filed, "--context", "context.toml", "--questions", "questions.csv", "--seed", "3")
     outcome = succeed(*asked, "--out", "report.html")
-    assert "intervals hold the truth" in outcome.words
-    assert outcome.out.endswith("written to report.html, for you alone\n")
+    assert "intervals cover the truth" in outcome.words
+    assert outcome.out.endswith("written to report.html (private)\n")
     page = desk / "report.html"
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
     text = page.read_text(encoding="utf-8")
@@ -51,14 +51,14 @@ def test_report_works_without_the_key(desk: Path, filed: tuple[str, ...]) -> Non
 
 
 def test_report_is_refused_before_anything_takes_long(desk: Path, filed: tuple[str, ...]) -> None:
-    assert "name the file of the report with --out" in fail(desk, *filed)
+    assert "name a file for the report" in fail(desk, *filed)
     assert "would lie in a release" in fail(desk, *filed, "--out", desk / "own" / "report.html")
     assert "ends in .html" in fail(desk, *filed, "--out", "report.pdf")
-    assert "name that with --second" in fail(desk, *filed, "--out", "r.html", "--second-plan-file", "plan.json")
+    assert "name that release with --second" in fail(desk, *filed, "--out", "r.html", "--second-plan-file", "plan.json")
     assert "must end in .csv or .jsonl" in fail(desk, *filed, "--out", "r.html", "--questions", "people.txt")
     (desk / "context.toml").write_text("[decision]\nverdict = 'fine'\n", encoding="utf-8")
     said = fail(desk, *filed, "--out", "r.html", "--context", "context.toml")
-    assert said.startswith("'verdict' is no key of [decision]; there are: purpose")
+    assert said.startswith("'verdict' is not a key of [decision]; use one of: purpose")
     assert "--original" in fail(desk, "audit", "own", "--out", "r.html")
 
 

@@ -29,18 +29,18 @@ def test_comparison_is_told_in_a_terminal_and_filed_as_a_private_page(table: Pat
     titles = ["proved", "measured", "cost"]
     places = [told.out.index(f"\n{each}\n") for each in titles]
     assert places == sorted(places)
-    assert "is recommended (at one posterior, 1/2)" in told.words
-    assert "somebody who knows all" in told.words
+    assert "(at one posterior, 1/2): of the mechanisms" in told.words
+    assert "an attacker who knows all" in told.words
     stopped = set(re.findall(r"■ ([\w-]+) +│", told.out))
-    assert stopped == set(re.findall(r"([\w-]+) would not be published: ", told.words))
-    assert "■ publishing would stop" in told.words
-    assert told.out.endswith("written to compare.html, for you alone\n")
+    assert stopped == set(re.findall(r"([\w-]+) would be refused by publish: ", told.words))
+    assert "■ would be refused by publish" in told.words
+    assert told.out.endswith("written to compare.html (private)\n")
     assert max(map(len, told.out.splitlines())) <= 80
     assert verdicts(told.out) == []
     page = Path("compare.html")
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
     text = page.read_text(encoding="utf-8")
-    assert "is for Ada &lt;Lovelace&gt; to decide" in text
+    assert "is up to Ada &lt;Lovelace&gt;" in text
     assert text.count("PRIVATE") > 5
     assert verdicts(text) == []
     assert len(text) < 400_000

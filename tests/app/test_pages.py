@@ -70,13 +70,13 @@ def test_certificate_refuses_what_it_cannot_do(desk: Path, release: Path) -> Non
 def test_plan_is_filed_as_a_private_page(table: Path) -> None:
     shown = succeed(*PLAN).out
     filed = succeed(*PLAN, "--report", "plan.html", "--decider", "Ada <Lovelace>")
-    told, *_ = shown.split("what public columns tell")  # which is looked at with another key each time
+    told, *_ = shown.split("What an attacker infers")  # which is looked at with another key each time
     assert filed.out.startswith(told)
-    assert filed.out.endswith("written to plan.html, for you alone\n")
+    assert filed.out.endswith("written to plan.html (private)\n")
     assert len(filed.out.splitlines()) == len(shown.splitlines()) + 1
     page = Path("plan.html")
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
-    assert "Whether this is enough is for Ada &lt;Lovelace&gt; to decide." in page.read_text(encoding="utf-8")
+    assert "Whether this is enough is up to Ada &lt;Lovelace&gt;." in page.read_text(encoding="utf-8")
     succeed(*PLAN, "--json", "--report", "plan.html", "--force")
     assert "Ada" not in page.read_text(encoding="utf-8")
 

@@ -53,7 +53,7 @@ class Contender:
         """The reason why the mechanism cannot be used, in few words and without a remedy."""
         if self.is_possible and not self.stop_reason:
             return ""
-        return re.split(r"[;:] ", self.stop_reason or self.trial.refusal, maxsplit=1)[0].removesuffix(".")
+        return re.split(r"[;:.] ", self.stop_reason or self.trial.refusal, maxsplit=1)[0].removesuffix(".")
 
     def describe_bound(self, letter: str) -> str:
         """The proved bound against an attacker: a factor on odds, a posterior, or nothing. Never a measurement."""

@@ -55,13 +55,12 @@ LIMITS = (
     "Public columns are not protected: they may identify a person, and what they disclose about the protected column "
     "is not limited.",
     "The release does not hide who is in the table, nor facts about groups of people.",
-    "A second release about the same people adds to what this one discloses. So do people whose values depend on each "
-    "other, such as families.",
+    "A second release about the same people discloses more. So do people with related values, such as families.",
 )
 UNCHECKED = (
     "The original table was not read. The data steward can verify the release against it: public columns and the "
     "counts of each value.",
-    "Digests detect accidental changes, not forgery: only a signature shows who made the release.",
+    "Digests detect accidents, not forgery: only a signature shows who made the release.",
 )
 
 
@@ -246,7 +245,7 @@ def make_error_curves(errors: PredictedErrors | None) -> list[ErrorCurve]:
 def list_uncovered(manifest: Manifest) -> list[str]:
     """Lists the limits of this kind of guarantee, and of every guarantee."""
     guarantee = manifest.mechanism.guarantee
-    return [f"The guarantee is of the kind {guarantee}, and covers nothing beyond it: {guarantee.sentence}", *LIMITS]
+    return [f"Anything beyond the guarantee ({guarantee}): {guarantee.sentence}", *LIMITS]
 
 
 def _list_numbers(entries: JsonView) -> Iterator[tuple[str, str]]:

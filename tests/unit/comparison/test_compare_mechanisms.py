@@ -209,10 +209,10 @@ def test_what_promises_less_is_never_recommended() -> None:
     ]
     assert "anatomy" in smaller
     assert all(found.is_weaker(contender(found, name).trial) for name in smaller)
-    assert "knows all 2 public columns, subset is recommended" in found.recommendation
-    assert "less than was asked for" in found.recommendation
-    lacking = "levels (records are drawn at several levels of a hierarchy, and the values have no groups)"
-    assert f"Not possible here: {lacking}." in found.recommendation
+    assert "Use subset against an attacker who knows all 2 public columns" in found.recommendation
+    assert "weaker guarantee than requested" in found.recommendation
+    lacking = contender(found, "levels").exclusion_reason
+    assert f"Not possible here: levels ({lacking})." in found.recommendation
 
 
 @pytest.mark.slow
@@ -226,13 +226,13 @@ def test_a_request_for_less_lets_more_be_recommended() -> None:
     assert stopped.recommended_contender is not None
     assert not stopped.recommended_contender.stop_reason
     names = [each.mechanism.name for each in stopped.contenders if each.stop_reason]
-    assert "Publishing would stop with " in stopped.recommendation
+    assert "Would be refused by publish: " in stopped.recommendation
     page = make_comparison_page(stopped, "disease").to_html()
     for each in stopped.possible_contenders:
         assert re.search(rf">{each.mechanism.name}</th><td>[^<]*</td><td>{stopped.describe_standing(each)}</td>", page)
     assert {stopped.describe_standing(each) for each in stopped.possible_contenders} >= {
         "recommended",
-        "publishing would stop",
+        "would be refused by publish",
     }
     for name in names:
         why = contender(stopped, name).exclusion_reason
@@ -409,7 +409,7 @@ def test_laplace_answers_are_close_one_by_one_and_lose_by_their_number() -> None
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"at_gain": "5%", "error": "5%"}, "a gain and an error were both given"),
+        ({"at_gain": "5%", "error": "5%"}, "both a gain and an error"),
         ({"at_gain": "1"}, "the gain is 1, and must be between 0 and 1"),
         ({"error": "0"}, "the error is 0, and must be above 0"),
         ({"at": 0}, "the count is 0, and must be at least 1"),

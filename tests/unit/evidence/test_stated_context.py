@@ -47,7 +47,7 @@ def test_nothing_is_stated_by_nobody() -> None:
     ("text", "said"),
     [
         ("[decisions]\nname = 'Ada'", "'decisions' is no section of a context"),
-        ("[decision]\nnmae = 'Ada'", "'nmae' is no key of \\[decision\\]; there are: purpose"),
+        ("[decision]\nnmae = 'Ada'", "'nmae' is not a key of \\[decision\\]; use one of: purpose"),
         ("[columns]\nheight = 'needed'", "'height' is no column of \\[columns\\]; there are: age, sex"),
         ("decision = 'yes'", "write \\[decision\\] above its lines"),
         ("[decision]\nname = ['Ada']", "a string, a number or a date"),

@@ -210,7 +210,7 @@ def test_composition_is_that_of_a_plan() -> None:
     assert sum(each.size * each.bucket_count for each in composition.sizes) == 160
     figure = draw_bucket_composition(composition)
     assert sum(int(str(row[2])) for row in rows_of(figure)) == 160
-    assert "no value takes more than its cap" in figure.reading
+    assert "no value exceeds its cap" in figure.reading
 
 
 shares = st.floats(0, 1)

@@ -39,7 +39,7 @@ SECTIONS = (
     "5. Inference",
     "6. Motivated intruder",
     "7. Utility",
-    "8. How it was made",
+    "8. Design",
     "9. Limits",
 )
 HOSTILE = "<script>alert('x')</script>\"&=$`"
@@ -76,7 +76,7 @@ def test_five_numbers_are_those_of_the_release_and_say_what_they_leave_open(subs
     assert tiles.count("<strong>") == 5
     assert tiles.count('class="quiet"') == 5
     assert f"<strong>{format_percent(dossier.singling_out.class_size_shares.unique_share)}</strong>" in tiles
-    assert "odds alone are bounded" not in text
+    assert "only the odds are bounded" not in text
     everybody = next(each for each in dossier.audit.attacks if each.scenario == "all columns")
     assert everybody.with_release is not None
     assert (
@@ -90,7 +90,7 @@ def test_summary_names_the_values_that_the_bound_does_not_cover(subset: Made) ->
     first, *others = subset.dossier.values
     text = page_of(replace(subset.dossier, values=(replace(first, is_covered=False), *others)))
     told = (
-        f"What {first.count:,} people have ({format_percent(first.count / 600)}), which is &#x27;{first.name}&#x27;: "
+        f"&#x27;{first.name}&#x27;, which {first.count:,} people have ({format_percent(first.count / 600)} of people): "
         "above the"
     )
     assert re.search(rf">{first.name}</th>(<td[^>]*>[^<]*</td>){{2}}<td[^>]*>\u2013</td><td>no: above the prior", text)
@@ -134,7 +134,7 @@ def test_everything_is_in_the_json(subset: Made) -> None:
 def test_without_the_key_people_are_found_by_their_columns(subset: Made) -> None:
     found = audit_release(subset.release.path, subset.request.table, report_date=DAY, seed=1)
     assert found.audit.unique_matches == 0
-    assert "No key told whose record is whose" in page_of(found)
+    assert "matched without a key" in page_of(found)
     assert len(found.audit.attacks) == len(subset.dossier.audit.attacks)
 
 
@@ -165,7 +165,7 @@ def test_buckets_are_not_scored_without_the_key(tmp_path: Path) -> None:
 def test_table_that_has_changed_is_refused_in_a_sentence(subset: Made, tmp_path: Path) -> None:
     release, table = subset.release.path, subset.request.table
     ages = table.set_column(0, "age", pa.array([31, *table["age"].to_pylist()[1:]]))
-    with pytest.raises(ReleaseFormatError, match="another table, or it has changed since"):
+    with pytest.raises(ReleaseFormatError, match="another table, or it has changed"):
         audit_release(release, ages, report_date=DAY)
     values = table["disease"].to_pylist()
     swapped = table.set_column(2, "disease", pa.array([*values[-7:], *values[:-7]]))
@@ -238,7 +238,7 @@ def test_honest_release_is_reported_as_met_with_its_power(tmp_path: Path) -> Non
     assert found.is_met
     assert "The request is met." in text
     assert all(each.is_noticed for each in found.audit.self_tests)
-    assert "are noticed in 95 of 100 cases" in text
+    assert "are detected in 95% of cases" in text
 
 
 @pytest.mark.slow
@@ -269,8 +269,8 @@ def test_rows_in_order_are_in_the_report(tmp_path: Path) -> None:
     in_order(release)
     found, text = reported(release)
     check_caught(found, text, "order")
-    assert "the rows stand in an order that gives them away" in text
-    assert "go together" in text
+    assert "the order of the rows discloses whose they are" in text
+    assert "are associated" in text
 
 
 @pytest.mark.slow
@@ -284,7 +284,7 @@ def test_key_that_is_used_twice_is_in_the_report(tmp_path: Path, monkeypatch: py
     )
     found, text = reported(one, second=(same, plan_of(same)))
     check_caught(found, text, "order")
-    assert "the rows of the two releases go together" in text
+    assert "the rows of the two releases are associated" in text
     assert "a second release" in text
 
 
@@ -298,7 +298,7 @@ def test_table_beside_that_is_not_shuffled_is_in_the_report(tmp_path: Path) -> N
     beside_in_order(release)
     found, text = reported(release)
     check_caught(found, text, "order")
-    assert "the records of groups and the values beside them go together" in text
+    assert "the records of groups and the listed values of these groups are associated" in text
 
 
 @pytest.mark.slow

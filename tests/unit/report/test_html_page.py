@@ -55,7 +55,7 @@ def test_pages_are_sound_and_small(written: Made) -> None:
         assert ("PRIVATE" in text) == (name != "certificate")
         assert "Whether this is enough is up to the data steward." in text
     caps = "caps" in written.planned.choice.to_json()
-    assert ("What buckets of each size hold" in WRITERS["plan"](written)) == caps
+    assert ("Composition of buckets by size" in WRITERS["plan"](written)) == caps
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_certificate_says_numbers_exactly_and_as_decimals(tmp_path: Path) -> Non
     retention = release.manifest.design.retention
     assert design["retention"] == f"{retention} = {float(retention):.6g}"
     assert design["prior"] == "1/10 = 0.1"
-    assert ("sex", "string", "public, as given") in found.columns
+    assert ("sex", "string", "public, unchanged") in found.columns
     assert found.columns[0][0] == "disease"
     assert found.to_json()["design"] == release.manifest.design.to_json()
     assert found.to_json()["date"] == "2026-03-01"
@@ -206,10 +206,10 @@ def test_certificate_says_numbers_exactly_and_as_decimals(tmp_path: Path) -> Non
     variance = 1000 * (p + q) * (1 - p - q) / p**2 + 99_000 * q * (1 - q) / p**2
     assert dict(found.error_curves[0].errors)[1000] == pytest.approx(variance**0.5 / 1000)
     page = found.to_page().to_html()
-    assert "for Ada to decide" in page
+    assert "up to Ada" in page
     headings = re.findall(r"<th[^>]*>(1 in [0-9,]+)</th>", page.split("of the counted rows</caption>")[1])
     assert headings == ["1 in 10", "1 in 100", "1 in 1,000"]
-    assert found.limits[0].startswith("Whatever goes beyond the promise, which is of the kind any-prior: ")
+    assert found.limits[0].startswith("Anything beyond the guarantee (any-prior): ")
 
 
 def test_release_that_fails_a_check_has_no_certificate(tmp_path: Path) -> None:
