@@ -25,7 +25,7 @@ function estimator({
       plain += q * mine / sizes[bucket];
     }
     const found = {slope: 0, least, most, chances: null};
-    if (lengths === null) return {...found, value: plain, base: (most - least) ** 2};  // nothing beyond the certain bounds
+    if (lengths === null) return {...found, value: plain, base: (most - least) ** 2};  // nothing but certain bounds
     const {told, spread} = once(tally, "told", () => seen(tally));
     let value = dot(told, weights);
     if (least === most && Math.abs(value - least) <= 1e-8 + 1e-5 * Math.abs(least)) value = least;
