@@ -195,7 +195,7 @@ def test_completed_file_is_planned_and_published(desk: Path) -> None:
 @pytest.mark.usefixtures("desk")
 def test_file_that_is_not_completed_says_what_is_lacking(hospital: Path) -> None:
     drafted(hospital)
-    assert "say what to protect" in complaint(run("plan", "request.toml"))
+    assert "no protection was chosen" in complaint(run("plan", "request.toml"))
     Path("request.toml").write_text(decided(Path("request.toml").read_text(), "prior", "posterior"))
     assert "name the column to protect" in complaint(run("plan", "request.toml"))
 

@@ -172,7 +172,7 @@ def test_name_that_is_taken_and_what_is_no_mechanism_are_refused() -> None:
     for mechanism in (toy.MECHANISM, replace(toy.MECHANISM, name="uniform")):
         with pytest.raises(SpecError, match="is taken"):
             register(mechanism)
-    with pytest.raises(SpecError, match="only a Mechanism"):
+    with pytest.raises(SpecError, match="is not a Mechanism"):
         register(toy)  # type: ignore[arg-type]
 
 
