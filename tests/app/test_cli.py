@@ -555,7 +555,7 @@ def test_readme_that_says_something_else_does_not_verify(release: Path) -> None:
     fit_digests(release)
     outcome = run("verify", release)
     assert outcome.code == 1
-    assert outcome.err.startswith("error: the release does not pass the check of readme: README.md does not match")
+    assert outcome.err.startswith("error: the release fails the check 'readme': README.md does not match")
 
 
 # ------------------------------------------------------------------------------------------------------------------ zip

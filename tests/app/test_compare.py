@@ -96,7 +96,7 @@ def test_what_cannot_be_compared_is_refused_and_leaves_nothing(desk: Path, table
     assert "two kinds of request" in fail(desk, *COMPARE, *BOUND, "--diversity", "2")
     assert "no attacker 'X'" in fail(desk, *AT_BOUND, "--attacker", "X")
     assert "give one of them" in fail(desk, *AT_BOUND, "--at-gain", "5%", "--error", "5%")
-    assert "name its file with --out" in fail(desk, *AT_BOUND, "--decider", "Ada")
+    assert "name the page with --out" in fail(desk, *AT_BOUND, "--decider", "Ada")
     assert "ends in .html" in fail(desk, *AT_BOUND, "--out", "page.pdf")
     assert "would lie in a release" in fail(desk, *AT_BOUND, "--out", release / "page.html")
     (desk / "page.html").write_text("old", encoding="utf-8")

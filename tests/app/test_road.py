@@ -31,7 +31,7 @@ class Step:
 
 
 REFUSALS = (
-    Step("say what to protect", "--prior 1/10 --posterior 1/3", ("--prior", "1/10", "--posterior", "1/3")),
+    Step("no protection was chosen", "--prior 1/10 --posterior 1/3", ("--prior", "1/10", "--posterior", "1/3")),
     Step("'stay_id' is nearly unique", "--identifier stay_id", ("--identifier", "stay_id")),
     Step("'patient_nbr' is nearly unique", "--person patient_nbr", ("--person", "patient_nbr")),
     Step("persons have several rows", "--one-row first:COL", ("--one-row", "first:admitted")),

@@ -62,8 +62,8 @@ def redraw_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | N
         return None
     error = float(np.concatenate(errors).mean())
     sentence = (
-        "values redrawn from the frequencies in the table, independent of the person. They disclose nothing about a "
-        f"single person. Counts of about {at:,} people with a value of one public column are off by "
+        "each value is drawn from the frequencies in the table, independent of the person. It discloses nothing about "
+        f"a single person. Counts of about {at:,} people with a value of one public column are off by "
         f"{format_percent(error)} (mean over such counts of this table), because the association of columns is lost. "
         "This error is a bias, so no answer could state a standard error."
     )
@@ -85,9 +85,9 @@ def estimate_laplace_answers(bound: BreachBound, at: int, beside: tuple[str, flo
     epsilon = math.log(bound.person_amplification)
     noise = math.sqrt(2) * bound.rows * compute_laplace_scale(epsilon)
     sentence = (
-        "no published table: each count is answered with its own Laplace noise. A single answer that changes odds by "
-        f"as much as the bound allows is off by {format_percent(noise / at)} at {at:,} records; the noise of each "
-        "answer grows with the number of answers"
+        "each count is answered with its own Laplace noise, without a published table. A single answer that changes "
+        f"odds by as much as the bound allows is off by {format_percent(noise / at)} at {at:,} records; the noise of "
+        "each answer grows with the number of answers"
     )
     if beside is not None:
         name, error = beside

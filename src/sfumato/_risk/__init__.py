@@ -1,1 +1,1 @@
-"""What a release or a table gives away: attackers, privacy models, and lint."""
+"""Disclosure risk of a release or table: attackers, privacy models, and lint."""

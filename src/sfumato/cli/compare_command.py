@@ -45,7 +45,7 @@ STANDING_MARKS = {
 
 @dataclass(frozen=True)
 class AimOptions(OptionGroup):
-    """What is equal for all mechanisms, and the attacker whose gain is shown; a request file cannot set these."""
+    """The criterion of a comparison, and the attacker whose gain is shown; a request file cannot set these."""
 
     PANEL: ClassVar = PROMISE_PANEL
 

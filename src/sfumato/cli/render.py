@@ -299,7 +299,7 @@ def _build_exposure_table(exposures: Sequence[Attack]) -> Table:
     about = escape_for_terminal(exposures[0].protected_column)
     table = Table(
         "knows",
-        f"guesses {about} right",
+        f"correct guesses of {about}",
         "mean confidence in the truth",
         "highest",
         "clearly above the bound",

@@ -174,8 +174,8 @@ class QuestionPage:
         licence = f"Licence: {about.licence}. " if about.licence else ""
         contact = f"Contact: {about.contact}. " if about.contact else ""
         return (
-            f"{licence}{contact}This file contains {contents_text} and nothing else. It makes no network requests, and "
-            f"its policy forbids them. Made with sfumato {version('sfumato')}."
+            f"{licence}{contact}This file contains {contents_text} and no other data. It makes no network requests, "
+            f"and its policy forbids them. Made with sfumato {version('sfumato')}."
         )
 
 

@@ -88,6 +88,6 @@ def check_lifted_records(attack_results: Sequence[Attack], mechanism: AnyMechani
     raise InfeasibleError(
         f"an attacker who knows a person's {worst_attack.known_columns[0]!r} and has the release believes the true "
         f"{worst_attack.protected_column!r} of {worst_belief.share_well_above:.0%} of the records well above "
-        f"the bound (confidence up to {worst_belief.worst_belief:.2f}). The guarantee of this mechanism covers only an "
+        f"the bound (confidence up to {worst_belief.worst_belief:.2f}); the guarantee of this mechanism covers only an "
         f"attacker who knows nothing else: {ALTERNATIVES}, or accept it with `accept_exposure=True`."
     )
