@@ -464,7 +464,7 @@ def test_every_field_of_a_mechanism_is_of_the_core_a_rule_or_a_capability() -> N
 
 
 def test_missing_capabilities_of_an_unknown_mechanism_are_refused() -> None:
-    with pytest.raises(SpecError, match="'mine' is unknown"):
+    with pytest.raises(SpecError, match="no mechanism 'mine'"):
         missing("mine")
 
 

@@ -198,7 +198,7 @@ class Method(Generic[DesignT]):
     note: str | None = None
     """A caution beside every number."""
     total: Callable[[DesignT, Sequence[SumPiece]], Moments] | None = None
-    """From a design and the pieces of one sum: its estimate, its variance (whatever the sum is) and its certain bounds.
+    """Estimates one sum from a design and its pieces: the value, its variance (for any sum) and its certain bounds.
 
     None where the method only counts.
     """

@@ -1,5 +1,5 @@
-// Counts where records show a value of a withheld group of records: the twin of `decoy_estimation` for one column.
-// A law says what a record of each value shows on average (`mean`), and how to undo that (`solve`).
+// Counts records that publish a value of a secret group of records, as `decoy_estimation` does for one column.
+// A distribution has `mean`, the average published number of a record of each value, and its inverse `solve`.
 
 function estimator({total, group_size, is_mixed, groups, unreliable, far_amplified, most_amplified, steps, ...numbers}) {
   const law = lawOf("law"), once_shown = "once_shares" in numbers ? lawOf("once") : null, size = law.shares.length;
@@ -9,7 +9,7 @@ function estimator({total, group_size, is_mixed, groups, unreliable, far_amplifi
     const theta = new Float64Array(size);
     wanted.forEach(place => { theta[place] = 1; });
     const found = moments(law, tally, theta, wanted);
-    if (once_shown) {  // a value that nobody shows may still be there: its variance is that of a value shown once
+    if (once_shown) {  // an unpublished value may still occur: its variance is that of a value published once
       const rare = moments(once_shown, tally, theta, wanted);
       found.base = Math.max(found.base, rare.base);
       found.slope = Math.max(found.slope, rare.slope);
@@ -25,7 +25,7 @@ function estimator({total, group_size, is_mixed, groups, unreliable, far_amplifi
     return {...bounds, ...found, note: regime(wanted, common, likely, error), is_own_note: true, is_unreliable};
   };
 
-  // A law in its parts: a matrix, or a diagonal and a product of two vectors.
+  // A distribution in its parts: a matrix, or a diagonal and a product of two vectors.
   function lawOf(name) {
     const part = each => numbers[`${name}_${each}`], shares = part("shares");
     const along = (kind, isTurned) => given => {
@@ -68,7 +68,7 @@ function estimator({total, group_size, is_mixed, groups, unreliable, far_amplifi
       const variance = sum(shares.map((share, at) => share * theta[at] * (theta[at] - mean[at])));
       return {value, base: Math.max(total * variance, 0), slope: 0};
     }
-    // What every record of the release adds, through the published histogram.
+    // The contribution of every record of the release, through the published histogram.
     const shared = weights.map((each, at) => rows / total * (each - theta[at]));
     const squared = covariance(law, weights, weights), crossed = covariance(law, weights, shared);
     const held = composition(law, tally), byValue = squared.map((each, at) => each - 2 * crossed[at]);
@@ -78,7 +78,7 @@ function estimator({total, group_size, is_mixed, groups, unreliable, far_amplifi
     return {value, base, slope: inside - outside};
   }
 
-  // What most records count, and so what is best counted exactly.
+  // The weighted median, which most records have; counting it exactly gives the smallest error.
   function usual({shares}, wanted) {
     const mine = sum(wanted.map(place => shares[place])), all = sum(shares);
     return all - mine >= all / 2 ? 0 : 1;
@@ -94,7 +94,7 @@ function estimator({total, group_size, is_mixed, groups, unreliable, far_amplifi
     return all > 0 ? sum(mine.map(at => weights[at] * given[at])) / all : mean(mine.map(at => given[at]));
   }
 
-  // What the records hold, about: a few steps of iterative Bayes.
+  // Approximates the composition of the records: a few steps of iterative Bayes.
   function composition(law, tally) {
     return once(tally, law.name, () => {
       let held = Float64Array.from(law.shares, share => share * tally.rows);
@@ -108,7 +108,7 @@ function estimator({total, group_size, is_mixed, groups, unreliable, far_amplifi
     });
   }
 
-  // What it adds that values do not meet exactly as often as their shares say.
+  // The added variance because values do not meet exactly in proportion to their shares.
   function unevenness({shares, spread}, rows, held, weights, theta, common) {
     const excess = held.map((each, at) => each / Math.max(shares[at] * total, 1) - rows / total), middle = mean(weights);
     let found = 0;
@@ -132,7 +132,7 @@ function estimator({total, group_size, is_mixed, groups, unreliable, far_amplifi
     return found;
   }
 
-  // Whether an answer is one to rely on: a small number is protected by being unreliable.
+  // Describes whether to rely on an answer: small numbers are protected by being unreliable.
   function regime(wanted, common, value, error) {
     if (error <= unreliable * value) return `relative error about ${((value ? error / value : 0) * 100).toFixed(1)}%`;
     const chosen = new Set(wanted), told = [...law.shares.keys()].filter(at => chosen.has(at) !== Boolean(common));

@@ -1,5 +1,5 @@
-// Counts where records were kept or redrawn within their cells: the twin of `inverse_estimation.closed`.
-// Notation: p = retention, q = swap, k = wanted values of a cell, a = p + kq, b = kq.
+// Counts records that were kept or redrawn within their sub-tables, as `inverse_estimation` does in closed form.
+// Notation: p = retention, q = swap, k = wanted values of a sub-table, a = p + kq, b = kq.
 
 function estimator({places, cells, retention, swap, domain_size, is_flat, steps}) {
   const entries = Array.from(places, (place, entry) => ({place, cell: cells[entry], p: retention[entry], q: swap[entry]}));
@@ -7,7 +7,7 @@ function estimator({places, cells, retention, swap, domain_size, is_flat, steps}
 
   function flatCounts(tally, wanted) {
     const isWanted = new Set(wanted);
-    const found = new Map();  // what is known of each cell
+    const found = new Map();  // the numbers of each sub-table
     entries.forEach(({place, cell, p, q}, entry) => {
       const mine = found.get(cell) ?? {p, q, size: 0, values: 0, rows: 0, hits: 0};
       found.set(cell, mine);
@@ -29,7 +29,7 @@ function estimator({places, cells, retention, swap, domain_size, is_flat, steps}
       base += rows * other * (1 - other) / p ** 2;
       slope += (own * (1 - own) - other * (1 - other)) / p ** 2 * rows / Math.max(possible, 1);
     }
-    // How the wanted records are spread over the cells is not known: they are taken to be spread as all rows are.
+    // The spread of the wanted records over the sub-tables is unknown, and assumed to be that of all rows.
     base -= slope * certain;
     const chances = parts.length === 1 ? parts.map(({p, q, values}) => [p + values * q, values * q])[0] : null;
     return {value, base, slope, least: certain, most: certain + possible, chances};
@@ -54,7 +54,7 @@ function estimator({places, cells, retention, swap, domain_size, is_flat, steps}
     return {value, base: tally.rows * other, slope: own - other, least: 0, most: tally.rows, chances: null};
   }
 
-  // What a record that shows an entry adds, so that the mean is the score of its true entry; there is one cell.
+  // The weight of a record that publishes an entry, whose mean is the score of the true entry; for one sub-table.
   function unmixed(scores) {
     const never = entries.findIndex(({p}) => p === 0);
     if (never < 0) {
@@ -67,7 +67,7 @@ function estimator({places, cells, retention, swap, domain_size, is_flat, steps}
     return found;
   }
 
-  // What the records hold, by iterative Bayes from an even start; the same for all values that are asked about.
+  // The composition of the records, by iterative Bayes from an even start; the same for all values of a query.
   function composition(tally) {
     return once(tally, "composition", () => {
       let held = new Float64Array(entries.length).fill(tally.rows / domain_size);

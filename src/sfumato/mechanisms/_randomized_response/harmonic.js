@@ -1,4 +1,4 @@
-// Counts where records were kept by one coin, or redrawn by one law for all: the twin of `harmonic`.
+// Counts records that were kept with one probability, or redrawn from one distribution, as `harmonic` does.
 
 function estimator({retention, swaps}) {
   return (tally, wanted) => {

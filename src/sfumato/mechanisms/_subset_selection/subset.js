@@ -1,4 +1,4 @@
-// Counts where records show sets of one size: the twin of `subset`.
+// Counts records that publish sets of one size, as `subset` does.
 // Notation: a = hold, b = other, d = members, k = wanted values, n = size - 1, s = the scores in a set.
 
 function estimator({size, members, hold, other}) {
@@ -27,7 +27,7 @@ function estimator({size, members, hold, other}) {
     return (drawn * scatter + hold * (1 - hold) * ((isWanted ? 1 : 0) - mean) ** 2) / gain ** 2;
   }
 
-  // Where a set holds one wanted value or none, or all that are wanted but for at most one, hits are two binomials.
+  // If sets hold at most one wanted value, or miss at most one, hits are two binomials.
   function hitChances(k) {
     if (k === size - 1) return [1 - other, 1 - hold];
     return k === 1 || members === 1 ? [hold + (k - 1) * other, k * other] : null;

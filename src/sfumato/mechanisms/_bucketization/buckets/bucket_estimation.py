@@ -187,7 +187,7 @@ def invert(scaled: Floats) -> Floats | None:
 
 
 class MeetingMatrix:
-    """How often pairs of values meet in buckets, with the inverse of this matrix."""
+    """The matrix of how often pairs of values meet in buckets, and its inverse."""
 
     def __init__(self, holdings: Holdings) -> None:
         from scipy import sparse  # noqa: PLC0415 - scipy takes long to load, and few commands need it

@@ -1,9 +1,9 @@
-"""How many buckets of which size: what a setting costs, whether it is possible, and who goes where.
+"""A bucket setting (the number of buckets of each size): its loss, its validity, and its assignment of records.
 
 A setting is valid if and only if its buckets hold exactly the records, and for every set of values
     sum of o_i over the set <= sum over sizes of b_S * min(S, sum of c_i(S) over the set).
 That is the cut condition of a flow from values to sizes, so one largest flow decides it, and its smallest cut is a set
-of values that blocks. It replaces the thesis' conditions, which hold for two sizes only (docs/errata.md).
+of values without room. It replaces the thesis' conditions, which hold for two sizes only (docs/errata.md).
 
 Source: Wang 2014, Definition 6 and section 3.3 (loss), Lemma 3 (one size), Theorem 1 (two sizes); Gale 1957 for the
 rest.

@@ -1,6 +1,6 @@
-// Counts where records show their bucket, and it is known what buckets hold: twin of `bucket_estimation.by_inverse`.
+// Counts records with published buckets and bucket contents, as `bucket_estimation.estimate_inverse` does.
 // Notation: for a bucket, n = its size, q = its selected records, s = its records with a wanted value; o = all records
-// with a value. `present` are the values that somebody has; all that is by value is in their order.
+// with a value. `present` are the values that occur; all numbers by value are in their order.
 
 function estimator({
   buckets, places, counts, present, inverse, directions, kept, smoothing, smoothed, scatter, ratios, singular, smallest,
@@ -25,14 +25,14 @@ function estimator({
       plain += q * mine / sizes[bucket];
     }
     const found = {slope: 0, least, most, chances: null};
-    if (lengths === null) return {...found, value: plain, base: (most - least) ** 2};  // nothing beyond what is certain
+    if (lengths === null) return {...found, value: plain, base: (most - least) ** 2};  // nothing but certain bounds
     const {told, spread} = once(tally, "told", () => seen(tally));
     let value = dot(told, weights);
     if (least === most && Math.abs(value - least) <= 1e-8 + 1e-5 * Math.abs(least)) value = least;
     return {...found, value, base: dot(spread, lengths)};
   };
 
-  // The weights that undo the mixing for a count, what they make of each value's variance, and which buckets hold it.
+  // The weights that reverse the mixing for a count, their effect on each value's variance, and the buckets with it.
   function undone(wanted) {
     const chosen = new Set(wanted), marked = new Map();
     const target = Array.from(present, (place, value) => chosen.has(place) ? held[value] : 0);
@@ -49,12 +49,12 @@ function estimator({
   }
 
   function isLost(scaled) {
-    if (!directions.length) return false;  // the buckets tell all directions apart
+    if (!directions.length) return false;  // the buckets determine all directions
     const along = times(scaled, directions, width), scale = Math.max(1, ...along.map(Math.abs));
     return along.some((each, at) => kept[at] <= singular && Math.abs(each) > singular * scale);
   }
 
-  // What the selected records tell about each value; and the variance of being selected over the records of each.
+  // The expected counts of each value among the selected records, and the variance of selection for each.
   function seen(tally) {
     const told = new Float64Array(width);
     for (const [bucket, value, number] of lines) told[value] += tally.counts[bucket] * number / sizes[bucket];
@@ -64,7 +64,7 @@ function estimator({
     return {told, spread};
   }
 
-  // The share of each value's records that is selected, pulled together as much as is likeliest.
+  // The selected share of each value's records, shrunk by the likeliest amount.
   function likely(told, share) {
     const roots = scatter.map(Math.sqrt);
     const along = times(told.map((each, value) => (each - share * held[value]) * roots[value]), smoothing, width);
@@ -87,7 +87,7 @@ function estimator({
     });
   }
 
-  // A row of numbers times a matrix, whose rows stand one after the other.
+  // Multiplies a row of numbers by a matrix, whose rows are consecutive.
   function times(row, matrix, columns) {
     const found = new Array(columns).fill(0);
     row.forEach((each, at) => {

@@ -1,7 +1,7 @@
 """Conditions on the numbers of buckets alone: sets of values that have too little room.
 
 A vector b of numbers of buckets is valid if and only if it has exactly the records and every set I of values has room:
-sum over sizes of r_S(I) * b_S >= o(I),   r_S(I) = min(S, sum of c_i(S) over I).
+    sum over sizes of r_S(I) * b_S >= o(I),   r_S(I) = min(S, sum of c_i(S) over I).
 There are too many sets to list, but few matter: single values, and mostly "the values with the smallest caps".
 These are tried first, and a smallest cut finds the others.
 

@@ -2,7 +2,7 @@
 
 The solver works in floating point, so its answer is a proposal. Its dual prices, rounded to multiples of 2^-40, give a
 valid bound whatever they are. For y >= 0 and any z,
-loss = w b >= z |T| + y needs + (w - z S - y rows) b >= z |T| + y needs + sum of min(d low, d high)
+    loss = w b >= z |T| + y needs + (w - z S - y rows) b >= z |T| + y needs + sum of min(d low, d high)
 where d = w - z S - y rows and low <= b <= high. That is evaluated in integers of any length.
 
 Notation: w_S = (S-1)² = weights, b = buckets, y = prices of the cuts, z = price of a record, d = reduced.

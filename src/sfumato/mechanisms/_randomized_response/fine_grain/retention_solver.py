@@ -13,7 +13,7 @@ A search over one number is enough, for this reason. Beside the level M, value i
 line_i(M), of slope -s_i, which meets M itself at the corner b_i. Unless a single value is at the level, p_i = min(M,
 line_i(M)) is best for all; along this curve the utility is concave and piecewise linear, of slope
 
-(sum of f_i with b_i > M) - (sum of f_i s_i with b_i < M).
+    (sum of f_i with b_i > M) - (sum of f_i s_i with b_i < M).
 
 If the single value a is at the level, then M > b_a, and the others keep min(line_i(M), the rest that a leaves). The
 latter is a line of slope -t_a with the same corner b_a. This gains only if f_a > (sum of f_i s_i with γ_i < γ_a) + t_a

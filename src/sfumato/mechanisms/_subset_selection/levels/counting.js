@@ -1,5 +1,5 @@
-// Counts where records show a level and a set of its groups: the twin of `levels` and its weighing.
-// A record shows, for each level in turn, its groups, and that the record is of this level.
+// Counts records that publish a level and a set of its groups, as `levels` does.
+// A record's entries are, for each level in turn, its groups and an indicator of the level.
 
 function estimator({groups, sets, shares, says}) {
   const size = sets[0].size;  // the groups of the first level are the values
@@ -19,7 +19,7 @@ function estimator({groups, sets, shares, says}) {
     const value = dot(weights, tally.counts);
     let base = tally.rows * outside
       + clipped(dot(further, tally.counts), tally.rows * Math.min(...rest), tally.rows * Math.max(...rest));
-    // Whatever the others are, no record has less: at the estimate itself the variance is at least this.
+    // Whatever the other records are, no record has less: so the variance at the estimate is at least this.
     base = Math.max(base, tally.rows * least - slope * clipped(value, 0, tally.rows));
     return {value, base, slope, least: 0, most: tally.rows, chances: null};
   };
@@ -40,12 +40,12 @@ function estimator({groups, sets, shares, says}) {
     };
   }
 
-  // How often what a record of a level tells of a tier is counted; never, if no record is of that level.
+  // The factor of a level's records in the estimates of a tier; 0 if the level has no records.
   function factor(tier, level) {
     return shares[level] ? says[tier][level] / shares[level] : 0;
   }
 
-  // For each level the score of its groups, with nothing taken away at the last tier.
+  // For each level the score of its groups, with nothing subtracted at the last tier.
   function scores(theta) {
     const means = tiers.map((tier, level) => {
       const sums = new Array(sizes[level].length).fill(0);
