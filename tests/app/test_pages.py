@@ -85,7 +85,7 @@ def test_plan_is_filed_as_a_private_page(table: Path) -> None:
 def test_plan_from_counts_has_a_page_too(desk: Path) -> None:
     write_csv(desk / "counts.csv", {"value": ["flu", "HIV", "cold"], "count": [6000, 300, 3700]})
     succeed("plan", "--counts", "counts.csv", *BOUND, "--report", "plan.html")
-    assert "What public columns tell" not in Path("plan.html").read_text(encoding="utf-8")
+    assert "What an attacker infers" not in Path("plan.html").read_text(encoding="utf-8")
 
 
 def test_plan_that_stops_leaves_no_page(desk: Path, table: Path) -> None:

@@ -46,9 +46,9 @@ def test_nothing_is_stated_by_nobody() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[decisions]\nname = 'Ada'", "'decisions' is no section of a context"),
+        ("[decisions]\nname = 'Ada'", "'decisions' is not a section of a context"),
         ("[decision]\nnmae = 'Ada'", "'nmae' is not a key of \\[decision\\]; use one of: purpose"),
-        ("[columns]\nheight = 'needed'", "'height' is no column of \\[columns\\]; there are: age, sex"),
+        ("[columns]\nheight = 'needed'", "'height' is not a column of \\[columns\\]; use one of: age, sex"),
         ("decision = 'yes'", "write \\[decision\\] above its lines"),
         ("[decision]\nname = ['Ada']", "a string, a number or a date"),
         ("[decision]\nname = 'Ada", "is not TOML"),

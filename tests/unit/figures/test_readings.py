@@ -83,8 +83,8 @@ def test_truth_table_adds_up_to_its_reading() -> None:
     ("errors", "end"),
     [
         (((100, 0.05), (1000, 0.01)), "every size shown has at most 10%."),
-        (((100, 0.5), (1000, 0.2)), "at no size shown by 10% or less."),
-        (((100, 0.05), (1000, 0.2)), "at no size shown by 10% or less."),  # it rises again: nothing holds "from on"
+        (((100, 0.5), (1000, 0.2)), "no size shown has 10% or less."),
+        (((100, 0.05), (1000, 0.2)), "no size shown has 10% or less."),  # it rises again: nothing holds "from on"
         (((100, 1.0), (10_000, 0.01)), "by at most 10% for counts from about 1,000."),
     ],
 )

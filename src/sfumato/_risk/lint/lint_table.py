@@ -295,8 +295,8 @@ def _find_unique_records(columns: Sequence[CodedValues], rows: int) -> Iterator[
     if shares.unique_share:
         yield Finding(
             "records-alone",
-            f"{shares.unique_share:.1%} of records are unique on their columns, {shares.below_5:.1%} are in classes "
-            "below 5: anyone who knows these columns of a person can re-identify the record.",
+            f"{shares.unique_share:.1%} of records are unique on these columns, {shares.below_5:.1%} are in classes "
+            "below 5: anyone who knows them of a person can re-identify the record.",
             "publish fewer or coarser columns (sfumato measure shows more).",
             numbers={"alone": shares.unique_share, "below_5": shares.below_5},
         )
