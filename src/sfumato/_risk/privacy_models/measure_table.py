@@ -238,8 +238,8 @@ MODELS = (
     PrivacyModel(
         "cap_factor",
         "F'-privacy: factor of the caps",
-        "The largest ratio of a value's share in a class to its share in the table. --json lists the cap of each "
-        "value.",
+        "The largest ratio of a value's share in a class to its share in the table. The JSON output lists the cap of "
+        "each value.",
         "All classes together: an attacker can learn from them how public columns predict values.",
         compute_cap_factor,
     ),
