@@ -655,7 +655,7 @@ def test_demo_shows_truth_estimate_and_interval_and_leaves_nothing(desk: Path, m
     monkeypatch.setattr("sfumato.cli.app.out", Console(width=200))
     outcome = succeed("demo", "--rows", "2000")
     assert "2,000 patients" in outcome.words
-    for word in ("truth", "estimate", "95% interval", "women with migraine", "depression by region"):
+    for word in ("truth", "estimate", "95% confidence interval", "women with migraine", "depression by region"):
         assert word in outcome.words
     assert "FAIL" not in outcome.out
     assert content(desk) == {}
@@ -729,7 +729,7 @@ def test_quiet_check_says_what_failed(release: Path) -> None:
 @pytest.mark.slow
 def test_verbose_commands_say_what_took_how_long(table: Path) -> None:
     told = [line for line in succeed(*publishing(table, "-v")).err.splitlines() if line.startswith("time: ")]
-    assert re.fullmatch(r"time: counting until [\d.]+ s, rewriting until [\d.]+ s, writing until [\d.]+ s", told[0])
+    assert re.fullmatch(r"time: counting done at [\d.]+ s, rewriting done at [\d.]+ s, writing done at [\d.]+ s", told[0])
     assert re.fullmatch(r"time: [\d.]+ s in all", told[1])
     assert re.fullmatch(r"time: [\d.]+ s in all\n", succeed("info", "release", "--verbose").err)
 
