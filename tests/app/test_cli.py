@@ -729,7 +729,9 @@ def test_quiet_check_says_what_failed(release: Path) -> None:
 @pytest.mark.slow
 def test_verbose_commands_say_what_took_how_long(table: Path) -> None:
     told = [line for line in succeed(*publishing(table, "-v")).err.splitlines() if line.startswith("time: ")]
-    assert re.fullmatch(r"time: counting done at [\d.]+ s, rewriting done at [\d.]+ s, writing done at [\d.]+ s", told[0])
+    assert re.fullmatch(
+        r"time: counting done at [\d.]+ s, rewriting done at [\d.]+ s, writing done at [\d.]+ s", told[0]
+    )
     assert re.fullmatch(r"time: [\d.]+ s in all", told[1])
     assert re.fullmatch(r"time: [\d.]+ s in all\n", succeed("info", "release", "--verbose").err)
 

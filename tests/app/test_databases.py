@@ -412,7 +412,7 @@ def test_server_that_fails_while_it_is_read_gets_one_sentence(broken: str, serve
 def test_user_without_rights_is_told_so(server: Server, desk: Path) -> None:
     server.run("CREATE ROLE guest LOGIN PASSWORD 'of-a-guest'")
     said = fail(desk, *keyed(server.address("people", user="guest", password="of-a-guest"), "release"))
-    assert said == "the table 'people' cannot be read from PostgreSQL: this user may not read all of it."
+    assert said == "the table 'people' cannot be read from PostgreSQL: this user may not read all of the table."
 
 
 @pytest.mark.slow

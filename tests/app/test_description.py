@@ -84,7 +84,7 @@ def test_request_file_may_name_the_description(described: Path) -> None:
         ("[columns]\nagee = 'x'", "names a column that is not published, 'agee'; did you mean 'age'"),
         ("title = 'x", "is not TOML"),
         ("#" * (1 << 21), "is larger than 1 MiB"),
-        (f"title = '{'x' * 201}'", "'title' of the description is longer than 200 letters"),
+        (f"title = '{'x' * 201}'", "'title' of the description is longer than 200 characters"),
         ('title = "a\\u202eb"', "'title' of the description has invisible characters"),
         ('title = "\\u001b[2J"', "'title' of the description has invisible characters"),
         ("licence = 'do what you like'", "the licence should be a short name"),

@@ -253,7 +253,7 @@ def test_what_is_no_release_is_not_replaced(bucket: str, desk: Path) -> None:
     table = write_csv(desk / "people.csv", people())
     address(f"{bucket}/mine/thesis.txt").put(b"three years")
     for force in ([], ["--force"]):
-        assert "no release" in complaint(run(*publishing(table, *force, out=f"{bucket}/mine")))
+        assert "not a release" in complaint(run(*publishing(table, *force, out=f"{bucket}/mine")))
     assert names(f"{bucket}/mine") == ["thesis.txt"]
 
 

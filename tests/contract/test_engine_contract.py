@@ -871,6 +871,6 @@ class CarelessEngine(FarEngine):
 @pytest.mark.parametrize("brought", [lambda all_: all_[1:], lambda all_: [*all_, all_[0]]], ids=["lost", "twice"])
 def test_engine_that_loses_or_repeats_records_publishes_nothing(brought: Any, tmp_path: Path) -> None:
     request = Request(people(ROWS), schema=Schema.of("disease"), spec=BOUND, accept_disclosing=("age", "sex"))
-    with pytest.raises(EngineError, match=rf"records were written of {ROWS}"):
+    with pytest.raises(EngineError, match=rf"records were written instead of {ROWS}"):
         publish(request, tmp_path / "release", engine=CarelessEngine(brought=brought))
     assert os.listdir(tmp_path) == []

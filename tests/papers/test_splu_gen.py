@@ -192,9 +192,9 @@ def test_a_skewed_table_in_groups_of_five() -> None:
 def test_a_value_that_is_too_frequent_is_refused(counts: tuple[int, ...], group_size: int, largest: int) -> None:
     assert find_largest_group_size(counts) == largest
     remedy = f"at most {largest}," if largest > 1 else "so no group size works"
-    with pytest.raises(InfeasibleError, match=f"^one value is held by .*{remedy}") as refused:
+    with pytest.raises(InfeasibleError, match=f"^one value belongs to .*{remedy}") as refused:
         planned(counts, group_size)
-    assert refused.value.sentence_with_values.startswith("'value 0' is held by ")
+    assert refused.value.sentence_with_values.startswith("'value 0' belongs to ")
 
 
 def test_blocks_of_equal_counts_cannot_be_told_apart_by_anybody() -> None:

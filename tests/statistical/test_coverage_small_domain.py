@@ -70,7 +70,7 @@ class Condition:
         liked = "as the table" if self.liked is None else f"much of {self.liked}"
         return f"{len(self.counts)} values to {self.posterior}, {self.rows} rows, {liked}"
 
-    def design(self, *, is_public: bool = False) -> small_domain.Design:
+    def make_design(self, *, is_public: bool = False) -> small_domain.Design:
         """What is published, with or without the counts of the cells."""
         return plan_of(self.counts, self.prior, self.posterior, is_public=is_public).design
 

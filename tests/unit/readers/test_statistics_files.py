@@ -218,7 +218,7 @@ def test_file_of_stata_without_its_labels_is_refused(desk: Path) -> None:
     path = write(desk, ".dta", {"sex": [1, 2, 1]}, variable_value_labels=labels)
     whole = path.read_bytes()
     path.write_bytes(whole[: whole.index(b"<value_labels>") + 20])
-    with pytest.raises(SourceError, match="check that it is whole"):
+    with pytest.raises(SourceError, match="check that it is complete"):
         opened(path)
 
 
@@ -235,7 +235,7 @@ def test_worker_that_is_ended_by_the_system_is_a_damaged_file(desk: Path, monkey
         ),
     ):
         monkeypatch.setattr(statistics_files, "WORKER_CODE", crash)
-        with pytest.raises(SourceError, match=r"check that it is whole"):
+        with pytest.raises(SourceError, match=r"check that it is complete"):
             opened(path)
         assert sorted(each.name for each in desk.iterdir()) == [path.name]
 

@@ -162,7 +162,7 @@ def test_file_that_the_manifest_lists_twice_is_noticed(folder: Path) -> None:
 def test_records_that_the_manifest_lists_twice_are_refused(folder: Path) -> None:
     """Or a reader of all files would count them twice."""
     edit_manifest(folder, lambda written: written["resources"].append(written["resources"][0]))
-    with pytest.raises(ReleaseFormatError, match="does not list every file of the records as it should"):
+    with pytest.raises(ReleaseFormatError, match="does not list every file of the records"):
         failed(folder)
 
 
@@ -392,7 +392,7 @@ def test_mechanism_without_a_verifier_is_not_the_fault_of_a_release(
 
 def test_release_of_a_mechanism_that_nobody_knows_is_refused_for_that(folder: Path) -> None:
     edit_manifest(folder, lambda written: written["sfumato"].update(mechanism="magic"))
-    with pytest.raises(ReleaseFormatError, match=r"^the release was made by the mechanism 'magic', unknown"):
+    with pytest.raises(ReleaseFormatError, match=r"^the release was made by the mechanism 'magic'"):
         verify(folder)
 
 
