@@ -104,7 +104,7 @@ def test_workers_of_another_version_do_nothing(java: Any, monkeypatch: pytest.Mo
 @pytest.mark.skipif(IS_CONNECT, reason="a session through Spark Connect is not made without it")
 def test_package_that_spark_lacks_is_named(java: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtraError, match=r"^Spark is installed without the package 'pandas' that it needs"):
+    with pytest.raises(MissingExtraError, match=r"^Spark is installed without the package 'pandas' that this needs"):
         list(SparkEngine(java).map_items(str, range(3)))
 
 
