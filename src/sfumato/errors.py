@@ -17,33 +17,45 @@ SfumatoError
 Messages are one sentence for the person who asked: what is wrong, and what would work.
 They never contain a row of data. Where a sentence is about values of the table, it says how many there are, because
 messages end up in logs; the same sentence with the values stands beside it, for a terminal that somebody looks at.
+
+Programs read the code and the fields of an error instead of its sentence, which may change.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from sfumato._terminal_safe import escape_unprintable, hide_passwords
+
+
+ErrorField = str | int | float | None
+"""A fact about an error; a rational is written as a string."""
 
 
 class SfumatoError(Exception):
     """Every error that sfumato raises on purpose."""
 
     kind: ClassVar[str] = "error"
-    """What kind of error it is, for machines."""
+    """The kind of error, for programs: one for each class."""
 
-    def __init__(self, sentence: str, *, sentence_with_values: str | None = None) -> None:
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        code: str | None = None,
+        fields: Mapping[str, ErrorField] | None = None,
+        sentence_with_values: str | None = None,
+    ) -> None:
         super().__init__(_make_safe_line(sentence))
+        self.code = code or self.kind
+        """The exact problem, for programs: a stable identifier, even if the sentence changes."""
+        self.fields = dict(fields or {})
+        """The facts in the sentence, by name: a column, a limit, a file. Never a value of the table."""
         self.sentence_with_values = str(self) if sentence_with_values is None else _make_safe_line(sentence_with_values)
         """The sentence with the values of the table that it is about, where it is about some."""
-
-    @property
-    def details(self) -> dict[str, str]:
-        """What else machines are told."""
-        return {}
 
 
 def _make_safe_line(sentence: str) -> str:
@@ -121,16 +133,11 @@ class MissingCapabilityError(SfumatoError):
     kind = "missing-capability"
 
     def __init__(self, sentence: str, mechanism: str = "", capability: str = "") -> None:
-        super().__init__(sentence)
+        super().__init__(sentence, fields={"mechanism": mechanism, "capability": capability})
         self.mechanism = mechanism
         """The name of the mechanism."""
         self.capability = capability
         """The name of the capability that it does not have."""
-
-    @property
-    def details(self) -> dict[str, str]:
-        """The mechanism and the capability."""
-        return {"mechanism": self.mechanism, "capability": self.capability}
 
 
 class InternalError(SfumatoError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sfumato._core.json_types import Json
 from sfumato._terminal_safe import escape_unprintable
@@ -35,6 +36,31 @@ NOTICE_CODES = (
 """The codes of notices about any table and any plan; each mechanism lists the codes of its own remarks."""
 
 
+class Grade(StrEnum):
+    """How much a notice asks of the data steward."""
+
+    STOP = "stop"
+    """Publishing needs a decision first."""
+    WARNING = "warning"
+    """A risk for the people in the table, or for the analysts."""
+    NOTE = "note"
+    """How something was done."""
+
+
+STOP_CODES = frozenset({"would-be-refused"})
+NOTE_CODES = frozenset(
+    {
+        "rows-chosen",
+        "coarser-column",
+        "records-sampled",
+        "mechanism-chosen",
+        "capability-missing",
+        "shared-bound",
+        "shrunk-is-closer",
+    }
+)
+
+
 @dataclass(frozen=True)
 class Notice:
     """Private advice for the data steward, never written into a release. Its string form is its sentence."""
@@ -53,9 +79,22 @@ class Notice:
     def __str__(self) -> str:
         return self.sentence
 
+    @property
+    def grade(self) -> Grade:
+        """How much the notice asks of the data steward; a code that is not listed is a warning."""
+        if self.code in STOP_CODES:
+            return Grade.STOP
+        return Grade.NOTE if self.code in NOTE_CODES else Grade.WARNING
+
     def to_json(self) -> Json:
         """Writes the notice for programs."""
-        return {"code": self.code, "sentence": self.sentence, "column": self.column, "numbers": dict(self.numbers)}
+        return {
+            "code": self.code,
+            "grade": self.grade,
+            "sentence": self.sentence,
+            "column": self.column,
+            "numbers": dict(self.numbers),
+        }
 
 
 class NoticeWarning(UserWarning):

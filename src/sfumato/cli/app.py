@@ -367,10 +367,10 @@ def run_program(build_program: Callable[[], TyperGroup], name: str, arguments: S
     try:
         code = build_program()(args=arguments, prog_name=name, standalone_mode=False)
     except NoticeError as error:
-        fail(error.kind, str(error), notices=[signal_number.to_json() for signal_number in error.notices])
+        fail(error.kind, str(error), code=error.code, notices=[notice.to_json() for notice in error.notices])
         code = CHECK_FAILED
     except SfumatoError as error:
-        fail(error.kind, str(error), error.sentence_with_values, **error.details)
+        fail(error.kind, str(error), error.sentence_with_values, **{"code": error.code, **error.fields})
         code = BAD_INPUT
     except TyperException as error:
         context, message = getattr(error, "ctx", None), error.format_message().strip().rstrip(".")
