@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from sfumato import BreachBound, Request, Schema, publish
 from sfumato._evidence import audit_release
-from sfumato._report import make_audit_page
 
 
 def invented(rows: int, columns: int, values: int) -> pa.Table:
@@ -38,7 +37,7 @@ def seconds(rows: int, columns: int, values: int, folder: Path) -> tuple[list[st
     took, size = list[str](), 0
     for key in (plan, None):
         began, worked = time.perf_counter(), time.process_time()
-        size = len(make_audit_page(audit_release(release, table, report_date=date.today(), plan_file=key)).to_html())
+        size = len(audit_release(release, table, report_date=date.today(), plan_file=key).document().to_html())
         took.append(f"{time.perf_counter() - began:.1f} s ({time.process_time() - worked:.1f} s)")
     return took, size
 

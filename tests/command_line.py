@@ -30,6 +30,11 @@ BOUND = ("--prior", "1/10", "--posterior", "1/2")
 OPEN_BOUND = ("--prior", "1/1000000000", "--posterior", "999999999/1000000000")
 """So weak that no record of a small table is ever changed: estimates are the truth."""
 
+GRADES = ("stop: ", "warning: ", "note: ")
+"""How a line of advice begins on standard error."""
+GRADES_OF_DOCUMENTS = dict(zip(("STOP ", "WARN ", "NOTE "), GRADES, strict=True))
+"""How it begins in a document."""
+
 TEST_KEY = "5f" * 32
 SCRIPT = "import sys; from sfumato.cli import main; main(sys.argv[1:])"
 LIMITED = (
@@ -60,7 +65,9 @@ class Outcome:
     @property
     def notices(self) -> list[str]:
         """What it wants the holder to know."""
-        return [line for line in self.err.splitlines() if line.startswith("notice: ")]
+        lines = [line for line in self.err.splitlines() if line.startswith(GRADES)]
+        shown = [line for line in self.out.splitlines() if line.startswith(tuple(GRADES_OF_DOCUMENTS))]
+        return [*lines, *(GRADES_OF_DOCUMENTS[line[:5]] + line[5:] for line in shown)]
 
 
 def run(*arguments: str | Path, program: Callable[[Sequence[str]], None] | None = None) -> Outcome:
@@ -121,7 +128,7 @@ def fail(folder: Path, *arguments: str | Path) -> str:
 def complaint(outcome: Outcome, code: int = 2) -> str:
     """The one sentence of a command that failed; notices may come before it, and machines are told the same."""
     assert outcome.code == code, (outcome.code, outcome.err)
-    lines = [line for line in outcome.err.splitlines() if not line.startswith("notice: ")]
+    lines = [line for line in outcome.err.splitlines() if not line.startswith(GRADES)]
     assert len(lines) == 1, outcome.err
     assert "Traceback" not in outcome.err
     assert lines[0].startswith("error: ")

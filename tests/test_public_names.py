@@ -16,6 +16,8 @@ from sfumato.errors import SfumatoError
 
 NAMES = [
     "Answer",
+    "Document",
+    "Grade",
     "QuestionPage",
     "Attack",
     "Ranges",

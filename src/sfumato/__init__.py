@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from sfumato._commands.release_commands import audit, certificate, info, page, query
     from sfumato._comparison.compare_mechanisms import compare
     from sfumato._comparison.comparison_outcome import Comparison
+    from sfumato._document.document import Document
     from sfumato._engines.engine import Engine
     from sfumato._engines.local_engine import LocalEngine
     from sfumato._engines.spark_engine import SparkEngine
     from sfumato._evidence.audit_dossier import Dossier
+    from sfumato._evidence.certificate import Certificate
     from sfumato._planning.bound_for_error import bound_for_error
     from sfumato._planning.mechanism_choice import choose
     from sfumato._planning.predicted_error import ChosenMechanism
@@ -43,14 +45,13 @@ if TYPE_CHECKING:
     from sfumato._query.release import Release
     from sfumato._readers.read_options import ReadOptions
     from sfumato._release.description import Description
-    from sfumato._report.certificate import Certificate
     from sfumato._report.question_page.page_file import QuestionPage
     from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
     from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
     from sfumato._request.hierarchy import Hierarchy
     from sfumato._request.histogram import Histogram
     from sfumato._request.schema import NullPolicy, Ranges, Role, Schema
-    from sfumato._request.warnings import Notice, NoticeWarning
+    from sfumato._request.warnings import Grade, Notice, NoticeWarning
     from sfumato._risk.attackers.attack_result import Attack
     from sfumato._risk.lint.findings import Finding, LintReport
     from sfumato._risk.lint.lint_table import lint
@@ -87,6 +88,7 @@ __all__ = [
     "Demonstration",
     "Description",
     "Diversity",
+    "Document",
     "Dossier",
     "Engine",
     "EngineError",
@@ -95,6 +97,7 @@ __all__ = [
     "Estimates",
     "ExportedFiles",
     "Finding",
+    "Grade",
     "Hierarchy",
     "Histogram",
     "InfeasibleError",
@@ -159,7 +162,7 @@ _MODULES = {
     "Ranges": "sfumato._request.schema",
     "BreachBound": "sfumato._request.belief_bounds",
     "BreachBoundPerValue": "sfumato._request.belief_bounds",
-    "Certificate": "sfumato._report.certificate",
+    "Certificate": "sfumato._evidence.certificate",
     "ChosenMechanism": "sfumato._planning.predicted_error",
     "Comparison": "sfumato._comparison.comparison_outcome",
     "CountQuery": "sfumato._query.counting.count_request",
@@ -167,6 +170,7 @@ _MODULES = {
     "Demonstration": "sfumato._commands.demo",
     "Description": "sfumato._release.description",
     "Diversity": "sfumato._request.bucket_and_decoy_requirements",
+    "Document": "sfumato._document.document",
     "Dossier": "sfumato._evidence.audit_dossier",
     "Engine": "sfumato._engines.engine",
     "EngineError": "sfumato.errors",
@@ -175,6 +179,7 @@ _MODULES = {
     "Estimates": "sfumato._query.estimate",
     "ExportedFiles": "sfumato._query.export",
     "Finding": "sfumato._risk.lint.findings",
+    "Grade": "sfumato._request.warnings",
     "Hierarchy": "sfumato._request.hierarchy",
     "Histogram": "sfumato._request.histogram",
     "InfeasibleError": "sfumato.errors",

@@ -30,7 +30,6 @@ from typing import Any, ClassVar
 
 from sfumato._terminal_safe import escape_unprintable, hide_passwords
 
-
 ErrorField = str | int | float | None
 """A fact about an error; a rational is written as a string."""
 

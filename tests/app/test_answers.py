@@ -27,13 +27,12 @@ from sfumato import (
     Schema,
     publish,
 )
+from sfumato._query.answer_document import MOST_ROWS
 from sfumato._query.estimate import Estimate, Tabular
-from sfumato._query.notebook_html import MOST_ROWS
 from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.parser.answer_names import make_output_names
 from sfumato._terminal_safe import UNPRINTABLE
-from sfumato.cli.query_command import show_answer
-from sfumato.cli.render import GuardedConsole
+from sfumato.cli.render import GuardedConsole, show_document
 from sfumato.mechanisms.estimator import Moments
 
 HOSTILE = '<script>alert(1)</script>"&\x1b[2J\u202e[red]\n│'
@@ -54,7 +53,7 @@ def grouped(*estimates: Estimate) -> Answer:
 
 def printed(answer: Answer, width: int = 120) -> str:
     with (console := GuardedConsole(file=io.StringIO(), width=width)).capture() as shown:
-        show_answer(console, answer, 0.95)
+        show_document(console, answer.document(0.95))
     return shown.get()
 
 
@@ -220,9 +219,10 @@ def test_publication_is_marked_private(publication: Publication) -> None:
     shown = parsed(publication._repr_html_())
     assert words(shown).startswith("PRIVATE: for the data steward")
     assert "PRIVATE" not in publication.release._repr_html_()
-    assert [words(each) for each in shown.findall("ul/li")] == [
-        " ".join(each.sentence.split()) for each in publication.notices
-    ]
+    alerts = [words(each) for each in shown.findall("div") if "alert" in (each.get("class") or "")]
+    for each in publication.notices:
+        sentence = " ".join(each.sentence.split())
+        assert f"{each.grade.upper()} {sentence[:1].upper()}{sentence[1:]}" in alerts
     assert words(shown).count("Exposure by each public column") == 1
     assert publication.uniqueness.sentence in words(shown)
 

@@ -204,7 +204,7 @@ def test_info_tells_what_is_promised_and_how_to_count(made: Made, way: str) -> N
     assert "bucket" in told["promise"]
     assert "at most its cap" in told["promise"]
     shown = succeed("info", made.folder).words
-    assert "estimators: inverse, shrunk, uniform" in shown
+    assert "Estimators: inverse, shrunk, uniform" in shown
     assert ("not protected" in shown) == (way == "caps")
 
 

@@ -316,7 +316,7 @@ def test_publish_tells_machines_what_it_did(desk: Path, table: Path) -> None:
     assert found["public"] == ["age", "sex"]
     assert found["fit_to_publish"] is True
     assert PROMISE in found["promise"]
-    assert [f"notice: {notice['sentence']}" for notice in found["notices"]] == outcome.notices
+    assert [f"{notice['grade']}: {notice['sentence']}" for notice in found["notices"]] == outcome.notices
 
 
 def test_publish_leaves_out_what_names_people(desk: Path) -> None:
@@ -380,7 +380,7 @@ def test_notice_counts_the_records_left_out(desk: Path) -> None:
     table = write_csv(desk / "people.csv", people(disease=["flu", "cold", None]))
     outcome = succeed(*publishing(table, "--nulls", "drop"))
     assert len(said(outcome, "20 records without a 'disease' were dropped")) == 1
-    assert "notice: " not in outcome.out
+    assert "20 records without" not in outcome.out
 
 
 def test_notice_asks_for_the_person_of_each_row(desk: Path) -> None:
@@ -396,9 +396,9 @@ def test_plan_of_a_table_writes_nothing_and_shows_counts(desk: Path, table: Path
     before = content(desk)
     outcome = succeed("plan", table, "--sensitive", "disease", *BOUND)
     assert content(desk) == before
-    assert "mechanism uniform, guarantee any-prior" in outcome.words
+    assert "Protecting 'disease' with uniform (any-prior)" in outcome.words
     assert "retention 2/3; odds may rise 9 times" in outcome.words
-    assert "flu │ 24 │ 40.00%" in outcome.words
+    assert "flu │ 24 │ 40%" in outcome.words
     assert len(said(outcome, "'disease' was taken from the table")) == 1
 
 

@@ -158,7 +158,7 @@ def test_info_tells_what_is_promised_and_how_to_count(made: Made, way: str) -> N
     assert f"believes the published value to be the person's own with a chance of at most 1/{size}" in told["promise"]
     assert ("for each sensitive column alone" in told["promise"]) == (way == "two columns")
     estimators = "inverse, fitted, closed"
-    assert f"estimators: {estimators}, shrunk" in succeed("info", made.folder).words
+    assert f"Estimators: {estimators}, shrunk" in succeed("info", made.folder).words
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def test_words_stand_where_a_data_package_has_them(described: Path) -> None:
 
 def test_words_are_shown(described: Path) -> None:
     shown = succeed("info", described).words
-    for words in ("Diagnoses of 2024", "without day cases.", "Licence: CC-BY-4.0", "age: Age at admission, in years"):
+    for words in ("Diagnoses of 2024", "without day cases.", "Licence: CC-BY-4.0", "age Age at admission, in years"):
         assert words in shown
     told = succeed("info", described, "--json").json
     assert (told["title"], told["columns"]["age"]) == ("Diagnoses of 2024", "Age at admission, in years")

@@ -39,7 +39,7 @@ def table(desk: Path) -> Path:
 
 def test_plan_shows_the_error_of_each_level_against_the_shares(table: Path) -> None:
     shown = succeed("plan", table, *ROLES, *BOUND, *SHARED).words
-    assert "mechanism levels, guarantee any-prior" in shown
+    assert "Protecting 'code' with levels (any-prior)" in shown
     assert "share above" in shown
     assert "20% (this plan)" in shown
     plan = succeed("plan", table, *ROLES, *BOUND, *SHARED, "--json").json

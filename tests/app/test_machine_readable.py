@@ -129,7 +129,7 @@ def test_notices_are_told_with_code_column_and_numbers(desk: Path) -> None:
     for command in (publishing(table, "--nulls", "drop"), planning(table, "--nulls", "drop")):
         told = {each["code"]: each for each in succeed(*command, "--json").json["notices"]}
         assert {"records-left-out", "persons-unchecked", "domain-observed", "frequent-values"} <= set(told)
-        assert all(set(each) == {"code", "sentence", "column", "numbers"} for each in told.values())
+        assert all(set(each) == {"code", "sentence", "column", "numbers", "grade"} for each in told.values())
         assert told["records-left-out"]["numbers"] == {"records": 12}
         assert told["persons-unchecked"]["column"] is None
         assert told["domain-observed"]["column"] == told["frequent-values"]["column"] == "disease"

@@ -16,21 +16,13 @@ from playwright.sync_api import Browser
 
 from command_line import BOUND, complaint, fail, run, succeed, write_csv
 from generated_pages import WRITERS, made
-from releases import SENSITIVE
 from releases import people as table_of_people
 from sfumato import Answer, Estimate, compare
-from sfumato._report import make_comparison_page
-from sfumato._report.html_page import DEFAULT_DECIDER
-from sfumato.cli import page_commands as commands
 
 PLAN = ("plan", "people.csv", "--sensitive", "disease", *BOUND)
 
 
 # --------------------------------------------------------------------------------------------------------- the commands
-
-
-def test_holder_is_called_the_same_where_help_waits_for_nothing() -> None:
-    assert commands.DEFAULT_DECIDER == DEFAULT_DECIDER
 
 
 @pytest.mark.slow
@@ -150,7 +142,7 @@ def test_pages_open_alone_at_every_width_by_night_and_on_paper(tmp_path: Path, l
     found = made("subset", tmp_path, table_of_people(600))
     for name, sheets in (("certificate", 1), ("plan", 4), ("report", 10), ("comparison", 7)):
         page = tmp_path / f"{name}.html"
-        write = WRITERS.get(name, lambda made: make_comparison_page(compare(made.request), SENSITIVE).to_html())
+        write = WRITERS.get(name, lambda made: compare(made.request).document().to_html())
         page.write_text(write(found), encoding="utf-8")
         narrow, night = look(page, 360), look(page, 1000, "dark")
         assert narrow.wide == narrow.window == 360

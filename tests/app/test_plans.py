@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from command_line import SCRIPT, content, run_apart, succeed, write_csv, write_parquet
+from command_line import GRADES, SCRIPT, content, run_apart, succeed, write_csv, write_parquet
 from protected_tables import BOUND, DISEASES, EXAMPLE, SMALL_DOMAIN, WAYS, bounds_file, counts_file, patients, refused
 from sfumato import BreachBound, choose
 from slow_counts import SlowRelease
@@ -232,9 +232,9 @@ def test_tolerance_says_by_how_much_the_odds_of_each_value_may_rise(desk: Path) 
         "aggregate",
     )
     shown = succeed("plan", *options)
-    for row in ("flu │ 3,300 │ 33.00%", "cold │ 3,300 │ 33.00%"):
+    for row in ("flu │ 3,300 │ 33%", "cold │ 3,300 │ 33%"):
         assert re.search(rf"{re.escape(row)} │ [\d./]+ │ no bound │", shown.words)
-    assert re.search(r"gout │ 2,000 │ 20.00% │ [\d./]+ │ 16 times │", shown.words)
+    assert re.search(r"gout │ 2,000 │ 20% │ [\d./]+ │ 16 times │", shown.words)
     assert re.search(r"kuru │ 9 │ 0.09% │ [\d./]+ │ 4 times │", shown.words)
     assert "'kuru' odds 4 times" in shown.words
     assert "Without a bound, and so not protected: 'flu', 'cold'." in shown.words
@@ -298,8 +298,8 @@ def test_automatic_choice_may_be_for_the_marginal_prior_where_that_was_asked_for
 
 def test_plan_for_people_shows_the_reason_and_every_mechanism(desk: Path) -> None:
     outcome = succeed("plan", "--counts", counts_file(desk, dict.fromkeys("abcdefghijklmnopqrst", 500)), *BOUND)
-    assert any("smallest predicted error" in notice for notice in outcome.notices)
-    for words in ("mechanism subset, guarantee any-prior", "sets of", "uniform", "small-domain", "marginal-prior"):
+    assert "smallest predicted error" in outcome.words
+    for words in ("with subset (any-prior)", "sets of", "uniform", "small-domain", "marginal-prior"):
         assert words in outcome.words
 
 
@@ -318,8 +318,8 @@ def test_plan_for_people_asks_what_people_ask_and_says_why_it_does_not_tell(desk
     for words in (
         "│ 'HIV' (9.6%) │",
         "│ 'kuru' (0.4%) │",
-        "no prediction: no value has 0.03% to 0.3% of the people.",
-        "no prediction: fewer than one person has 'kuru' among a tenth of the people.",
+        "No prediction: no value has 0.03% to 0.3% of the people.",
+        "No prediction: fewer than one person has 'kuru' among a tenth of the people.",
     ):
         assert words in shown.words
     assert "no count" not in shown.words
@@ -332,7 +332,7 @@ def test_mechanism_that_predicts_nothing_says_so(desk: Path) -> None:
     """Of two values that are never kept nobody can tell the counts apart."""
     held = {"flu": 3100, "cold": 2600, "gout": 2000, "asthma": 1200, "HIV": 104, "kuru": 9, "rabies": 2, "yaws": 0}
     shown = succeed("plan", "--counts", counts_file(desk, held), "--tolerance", "4", "--mechanism", "fine-grain").words
-    assert "no prediction: fine-grain predicts no error for such a count." in shown
+    assert "No prediction: fine-grain predicts no error for such a count." in shown
 
 
 @pytest.mark.slow
@@ -348,15 +348,18 @@ def test_tables_of_a_plan_fit_the_screen(desk: Path, way: str, columns: str) -> 
 
 
 @pytest.mark.slow
-def test_plan_prints_its_result_first_and_notices_after_it_one_line_each(desk: Path) -> None:
+def test_plan_answers_first_and_puts_notices_after_json_one_line_each(desk: Path) -> None:
     table = write_parquet(desk / "patients.parquet", patients())
     command = [sys.executable, "-c", SCRIPT, "plan", str(table), "--sensitive", "disease", "--drop", "drug", *BOUND]
-    for options in ([], ["--json"]):
-        lines = subprocess.check_output([*command, *options], stderr=subprocess.STDOUT, text=True).splitlines()
-        first = next(number for number, line in enumerate(lines) if line.startswith("notice: "))
-        assert first > 10
-        assert len(lines[first:]) > 1
-        assert all(line.startswith("notice: ") for line in lines[first:])
+    lines = subprocess.check_output(command, stderr=subprocess.STDOUT, text=True).splitlines()
+    grades = [number for number, line in enumerate(lines) if line.startswith(("STOP ", "WARN ", "NOTE "))]
+    assert len(grades) > 1
+    assert lines.index("Can I publish this?") < grades[0]
+    assert grades[-1] < lines.index("What analysts will get")
+    lines = subprocess.check_output([*command, "--json"], stderr=subprocess.STDOUT, text=True).splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith(GRADES))
+    assert first > 10
+    assert all(line.startswith(GRADES) for line in lines[first:])
 
 
 @pytest.mark.parametrize(
@@ -497,7 +500,7 @@ def test_inverse_question_is_answered_beside_the_plan(desk: Path) -> None:
     words = succeed("plan", "--counts", file, *asked).words
     assert "use a posterior of" in words
     assert "any value (300)" in words
-    assert "any value (100): a condition that finds 100 people with the value" in words
+    assert "Any value (100): a condition that finds 100 people with the value" in words
     assert (
         "an error of at most 0.01% at a count of 300"
         in succeed("plan", "--counts", file, "--error", "0.01%", *asked[2:]).words
@@ -509,6 +512,6 @@ def test_inverse_question_about_another_promise_gets_one_line(desk: Path, asked:
     outcome = succeed(
         "plan", "--counts", counts_file(desk, {"x1": 400, "x2": 400}), "--diversity", "2", "--json", *asked
     )
-    said = "notice: --error and --at need --prior and --posterior; without these they are ignored."
+    said = "note: --error and --at need --prior and --posterior; without these they are ignored."
     assert (said in " ".join(outcome.err.split())) == bool(asked)
     assert outcome.json["target"] is None

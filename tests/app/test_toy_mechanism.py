@@ -158,7 +158,7 @@ def test_commands_say_which_capability_they_miss(release: Release, table: Path) 
     compared = succeed("compare", table, "--sensitive", "disease", *FLAGS, "--json").json
     (refused,) = (each for each in compared["mechanisms"] if each["mechanism"] == "toy")
     assert "Comparability" in str(refused)
-    planned = succeed("plan", table, "--sensitive", "disease", *FLAGS, "--mechanism", "toy").err
+    planned = succeed("plan", table, "--sensitive", "disease", *FLAGS, "--mechanism", "toy").words
     assert "ErrorPrediction" in planned
 
 

@@ -8,23 +8,16 @@ from pathlib import Path
 
 from sfumato._core.cell_values import values_to_json
 from sfumato._core.json_types import Json
+from sfumato._document.document import DEFAULT_DECIDER
 from sfumato._engines.engine import Progress
 from sfumato._evidence import Dossier, audit_release
+from sfumato._evidence.certificate import Certificate, make_certificate
 from sfumato._query.answer import Answer
 from sfumato._query.query_limits import DEFAULT_SECONDS
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import AnyTable
-from sfumato._report import (
-    Certificate,
-    QuestionPage,
-    check_place,
-    make_audit_page,
-    make_certificate,
-    make_question_page,
-    save,
-)
-from sfumato._report.html_page import DEFAULT_DECIDER
+from sfumato._report import QuestionPage, check_place, make_question_page, save
 from sfumato._report.question_page.page_file import MAX_MEGABYTES
 from sfumato._request.hierarchy import Hierarchy
 
@@ -95,7 +88,7 @@ def certificate(
         check_place(Path(out), force=force)
     certified = make_certificate(release, on or date.today(), decider)
     if out is not None:
-        save(certified.to_page(), Path(out), force=force)
+        save(certified.document(), Path(out), force=force)
     return certified
 
 
@@ -157,5 +150,5 @@ def audit(  # noqa: PLR0913 - the options of the command
         progress=progress,
     )
     if out is not None:
-        save(make_audit_page(dossier), Path(out), force=force)
+        save(dossier.document(), Path(out), force=force)
     return dossier

@@ -141,6 +141,7 @@ def compare_survey(  # noqa: PLR0913 - the same
         )
     progress(total, total)
     comparison = Comparison(
+        column=request.schema.sensitive_name,
         request_sentence=request.spec.sentence,
         bound=bound,
         guarantee=find_required_guarantee(request, survey.histogram),

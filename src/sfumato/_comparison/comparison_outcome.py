@@ -6,15 +6,16 @@ would be refused by publish.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sfumato._comparison.comparison_baselines import Baseline
 from sfumato._comparison.matching_criteria import Aim, SameError
 from sfumato._comparison.mechanism_trial import Trial
 from sfumato._core.cell_values import format_relative_error
 from sfumato._core.json_types import Json
+from sfumato._document.document import Document
 from sfumato._figures.number_format import format_exact_percent, format_points, format_quantity
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.guarantee import Guarantee
@@ -24,7 +25,18 @@ from sfumato.mechanisms.mechanism import AnyMechanism
 SAME_ERROR, SAME_GAIN = 0.02, 0.005
 """Errors, or gains, that differ by less than this share count as equal."""
 NO_BOUND = "none"
-ALTERNATIVE = "also possible"
+
+
+class Standing(StrEnum):
+    """The standing of a mechanism in a comparison."""
+
+    RECOMMENDED = "recommended"
+    WEAKER = "weaker"
+    """Possible, with a weaker guarantee than requested."""
+    REFUSED = "refused"
+    """Planned, but publishing would be refused."""
+    POSSIBLE = "possible"
+    """Possible, with the requested guarantee."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +60,6 @@ class Contender:
         """Whether there is a plan."""
         return self.trial.chosen_plan is not None
 
-    @property
-    def exclusion_reason(self) -> str:
-        """The reason why the mechanism cannot be used, in few words and without a remedy."""
-        if self.is_possible and not self.stop_reason:
-            return ""
-        return re.split(r"[;:.] ", self.stop_reason or self.trial.refusal, maxsplit=1)[0].removesuffix(".")
-
     def describe_bound(self, letter: str) -> str:
         """The proved bound against an attacker: a factor on odds, a posterior, or nothing. Never a measurement."""
         trial, guarantee = self.trial, self.mechanism.guarantee
@@ -71,6 +76,8 @@ class Contender:
 class Comparison:
     """All mechanisms under one criterion. Secret: it shows counts, and facts about people."""
 
+    column: str
+    """The protected column."""
     request_sentence: str
     """The request, in plain words."""
     bound: BreachBound
@@ -110,13 +117,13 @@ class Comparison:
         is_less_general = trial.mechanism.guarantee.is_weaker_than(self.guarantee)
         return is_less_general or trial.bound.amplification > self.bound.amplification
 
-    def describe_standing(self, contender: Contender) -> str:
-        """Describes the standing of a mechanism in few words."""
+    def find_standing(self, contender: Contender) -> Standing:
+        """Finds the standing of a possible mechanism."""
         if contender is self.recommended_contender:
-            return "recommended"
+            return Standing.RECOMMENDED
         if contender.stop_reason:
-            return "would be refused by publish"
-        return "weaker guarantee than requested" if self.is_weaker(contender.trial) else ALTERNATIVE
+            return Standing.REFUSED
+        return Standing.WEAKER if self.is_weaker(contender.trial) else Standing.POSSIBLE
 
     @property
     def recommended_contender(self) -> Contender | None:
@@ -151,6 +158,12 @@ class Comparison:
     def recommendation(self) -> str:
         """The recommendation in words: attacker, mechanism, and a comparison with the others."""
         return " ".join(_write_advice(self))
+
+    def document(self) -> Document:
+        """Makes the document of the comparison. Private."""
+        from sfumato._comparison.comparison_document import make_comparison_document  # noqa: PLC0415 - a cycle
+
+        return make_comparison_document(self)
 
     def to_json(self) -> Json:
         """The comparison as JSON."""
@@ -239,17 +252,13 @@ def _write_advice(comparison: Comparison) -> Sequence[str]:
 
 
 def _list_absent(comparison: Comparison) -> list[str]:
-    """Names the mechanisms that were not considered, with reasons."""
+    """Names the mechanisms that were not considered; the document has the reasons."""
     stopped_names = [
-        f"{contender.mechanism.name} ({contender.exclusion_reason})"
+        contender.mechanism.name
         for contender in comparison.contenders
         if contender.is_possible and contender.stop_reason
     ]
-    infeasible_names = [
-        f"{contender.mechanism.name} ({contender.exclusion_reason})"
-        for contender in comparison.contenders
-        if not contender.is_possible
-    ]
+    infeasible_names = [contender.mechanism.name for contender in comparison.contenders if not contender.is_possible]
     sentences = [f"Would be refused by publish: {_join_names(stopped_names)}."] if stopped_names else []
     return [*sentences, *([f"Not possible here: {_join_names(infeasible_names)}."] if infeasible_names else [])]
 

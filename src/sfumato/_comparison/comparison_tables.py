@@ -28,7 +28,8 @@ SHORT_KNOWLEDGE = {"O": f"public columns and {KNOWN_SHARE:.0%} of the others"}
 PROVED_NOTE = (
     "\u00d7 is the largest factor by which a person's own record raises the odds of a value, whatever the attacker "
     "knew before or learns from other records. \u2264 is the highest confidence in a value within the prior. Without "
-    "either, nothing limits what the attacker learns."
+    "either, nothing limits what the attacker learns. Standing: a weaker mechanism has a weaker guarantee than "
+    "requested, and publish would refuse a refused one."
 )
 MEASURED_NOTE = (
     "Attack success: % of people whose value is guessed correctly, without the release {} with it, on {:,} of {:,} "
@@ -39,7 +40,6 @@ COST_NOTE = (
     "other columns, averaged over values with at least this count. Then, counts of the given share of records, "
     "averaged over records. Bytes are those of the published value of a record."
 )
-TIME_NOTE = " Seconds are the planning time."
 
 
 @dataclass(frozen=True)
@@ -54,22 +54,19 @@ class ComparisonTable:
     """The number of leading text columns; the others are numbers."""
 
 
-def make_guarantee_table(comparison: Comparison, *, with_standing: bool = True) -> ComparisonTable:
-    """The proved bounds against each attacker; no measurements.
-
-    An extra column names what counts against a mechanism, unless marks do.
-    """
+def make_guarantee_table(comparison: Comparison) -> ComparisonTable:
+    """The proved bounds against each attacker, and the standing of each mechanism; no measurements."""
     rows = tuple(
         (
             contender.mechanism.name,
             contender.mechanism.guarantee,
-            *((comparison.describe_standing(contender),) if with_standing else ()),
+            comparison.find_standing(contender),
             *(contender.describe_bound(letter) for letter in ATTACKERS),
         )
         for contender in comparison.possible_contenders
     )
-    text_headings = ("mechanism", "guarantee", *(("standing",) if with_standing else ()))
-    return ComparisonTable("proved", (*text_headings, *ATTACKERS), rows, PROVED_NOTE, text_columns=len(text_headings))
+    headings = ("mechanism", "guarantee", "standing")
+    return ComparisonTable("Proved", (*headings, *ATTACKERS), rows, PROVED_NOTE, text_columns=len(headings))
 
 
 def make_attack_table(comparison: Comparison) -> ComparisonTable:
@@ -79,20 +76,19 @@ def make_attack_table(comparison: Comparison) -> ComparisonTable:
         for contender in comparison.possible_contenders
     )
     note = MEASURED_NOTE.format(ARROW, comparison.records, comparison.total)
-    return ComparisonTable("measured", ("mechanism", *ATTACKERS), rows, note)
+    return ComparisonTable("Measured", ("mechanism", *ATTACKERS), rows, note)
 
 
-def make_cost_table(comparison: Comparison, *, with_time: bool = True) -> ComparisonTable:
-    """The errors of counts and the size of records; with a column for planning time if requested."""
+def make_cost_table(comparison: Comparison) -> ComparisonTable:
+    """The errors of counts and the size of records."""
     shares = tuple(f"{100 * float(contender):g}%" for contender in SELECTIVITIES)
-    headings = ("mechanism", "setting", f"at {comparison.count_size:,}", *shares, "bytes", "seconds")
-    width = len(headings) if with_time else -1
-    rows = tuple(_make_cost_row(contender)[:width] for contender in comparison.possible_contenders)
+    headings = ("mechanism", "setting", f"at {comparison.count_size:,}", *shares, "bytes")
+    rows = tuple(_make_cost_row(contender) for contender in comparison.possible_contenders)
     return ComparisonTable(
-        "cost",
-        headings[:width],
+        "Cost",
+        headings,
         rows,
-        COST_NOTE.format(comparison.count_size) + (TIME_NOTE if with_time else ""),
+        COST_NOTE.format(comparison.count_size),
         text_columns=2,
     )
 
@@ -119,5 +115,4 @@ def _make_cost_row(contender: Contender) -> tuple[str, ...]:
         format_relative_error(trial.error),
         *shares,
         bytes_text,
-        f"{trial.seconds:.1f}",
     )

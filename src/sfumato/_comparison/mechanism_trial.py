@@ -113,7 +113,7 @@ def run_attack(setups: Sequence[AttackSetup], letter: str) -> Attack:
     attacks = [ATTACKERS[letter](setup) for setup in setups]
     return max(
         attacks,
-        key=lambda attack: (attack.with_release or attack.without_release).success - attack.without_release.success,
+        key=lambda attack: attack.final_success - attack.without_release.success,
     )
 
 

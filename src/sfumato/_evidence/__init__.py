@@ -1,4 +1,4 @@
-"""Evidence about a release for the data steward's file: guarantee, attack success and errors of answers. Private."""
+"""Evidence about a release: the private audit with attacks and errors, and the public certificate."""
 
 from sfumato._evidence.audit_dossier import Dossier, audit_release
 from sfumato._evidence.stated_context import StatedContext

@@ -17,6 +17,7 @@ import pyarrow as pa
 from sfumato._core.array_types import Codes
 from sfumato._core.cell_values import make_labels
 from sfumato._core.json_types import Json, JsonView
+from sfumato._document.document import Document
 from sfumato._evidence.measured_utility import OwnAnswer, Utility, answer_own_questions, measure_random_counts
 from sfumato._evidence.singling_out import SinglingOut, measure_singling_out
 from sfumato._evidence.stated_context import StatedContext
@@ -98,6 +99,12 @@ class Dossier:
     def is_met(self) -> bool:
         """Whether every check passed: the release is consistent with its manifest."""
         return not self.failed_checks
+
+    def document(self) -> Document:
+        """Makes the document of the audit. Private."""
+        from sfumato._evidence.audit_document import make_audit_document  # noqa: PLC0415 - a cycle
+
+        return make_audit_document(self)
 
     def to_json(self) -> Json:
         """The evidence as JSON: everything on the page, and the rows that it omits."""

@@ -17,17 +17,18 @@ import pyarrow as pa
 
 from sfumato._core.cell_values import find_field_type, format_value_count, split_value
 from sfumato._core.random_draws import Draws
+from sfumato._document.document import Alerts, Document, Section
+from sfumato._document.notebook_document import render_notebook
 from sfumato._engines.engine import Engine
 from sfumato._engines.shuffle import Layout
 from sfumato._engines.spark_engine import choose_engine
-from sfumato._figures.column_exposure import ColumnExposure, draw_exposure_by_column
-from sfumato._figures.svg import element, escape_markup
 from sfumato._parquet.parquet_writer import write_table
 from sfumato._perturb.perturbation import Rewrite
 from sfumato._perturb.record_writer import write_records
 from sfumato._planning.plan_file import PlanFile, claim_plan_file
 from sfumato._profile.equivalence_classes import Uniqueness
 from sfumato._profile.table_scan import TableScan
+from sfumato._publish.exposure_section import make_exposure_section
 from sfumato._publish.publication_plan import (
     check_publishable,
     list_notice_codes,
@@ -36,7 +37,6 @@ from sfumato._publish.publication_plan import (
     survey_table,
 )
 from sfumato._publish.request import Request
-from sfumato._query.notebook_html import frame_parts, render_paragraphs, render_picture, render_release
 from sfumato._query.release import Release
 from sfumato._records import SideTable
 from sfumato._records.column_codes import Field, SensitiveColumns, convert_to_arrow
@@ -61,8 +61,6 @@ from sfumato.errors import (
     explain_os_error,
 )
 
-PRIVATE = "PRIVATE: for the data steward; pass on only the release itself"
-
 
 @dataclass(frozen=True, repr=False)
 class Publication:
@@ -78,19 +76,12 @@ class Publication:
 
     def _repr_html_(self) -> str:
         """The HTML form for a notebook, marked as private."""
-        return frame_parts(render_release(self.release), *self._render_advice(), ribbon=PRIVATE)
+        return render_notebook(self.document())
 
-    def _render_advice(self) -> Iterator[str]:
-        """The advice for the data steward: sentences, and figures of what public columns disclose."""
-        if self.notices:
-            yield element("ul", *(element("li", escape_markup(item.sentence)) for item in self.notices))
-        yield render_paragraphs([self.uniqueness.sentence])
-        for about in dict.fromkeys(item.protected_column for item in self.exposures):
-            yield render_picture(
-                draw_exposure_by_column(
-                    [ColumnExposure.of(item) for item in self.exposures if item.protected_column == about]
-                )
-            )
+    def document(self) -> Document:
+        """Makes the document of the publication: the release, and the advice for its data steward. Private."""
+        document = self.release.document().add_sections([make_exposure_section(self.exposures, self.uniqueness)])
+        return replace(document.add_sections([Section("", (Alerts.of(self.notices),))]), is_private=True)
 
 
 KEY_NOT_KEPT = Notice(

@@ -12,6 +12,7 @@ from typing import Any
 
 from sfumato._core.cell_values import Value, display
 from sfumato._core.random_draws import Draws
+from sfumato._document.document import Document
 from sfumato._engines.engine import Engine
 from sfumato._engines.spark_engine import choose_engine
 from sfumato._planning.grouping_gains import GroupingGain, compute_gains
@@ -68,6 +69,16 @@ class PublicationPlan:
     """The success of guessing the sensitive columns from public columns."""
     gains: tuple[GroupingGain, ...] = ()
     """The gain of publishing at each level of the hierarchy, for a plan."""
+    spec: PrivacySpec | None = None
+    """The privacy requirement."""
+    column: str = "value"
+    """The name of the protected column."""
+
+    def document(self) -> Document:
+        """Makes the document of the plan. Private."""
+        from sfumato._publish.plan_document import make_plan_document  # noqa: PLC0415 - a cycle
+
+        return make_plan_document(self)
 
 
 def open_table(request: Request, folder: Path, engine: Engine) -> Source:
@@ -201,11 +212,12 @@ def attack_plan(
     )
 
 
-def plan_counts(
+def plan_counts(  # noqa: PLR0913 - a request has this many parts
     histogram: Histogram,
     spec: PrivacySpec,
     mechanism: str = AUTO,
     *,
+    column: str = "value",
     guarantee: str | None = None,
     options: Mapping[str, Any] = NO_OPTIONS,
 ) -> PublicationPlan:
@@ -214,8 +226,9 @@ def plan_counts(
         choose, spec=spec, draws=Draws.from_fresh_key(), mechanism=mechanism, guarantee=guarantee, options=options
     )
     chosen = choose_plan(histogram, rivals=True)
-    notices = tuple(list_plan_notices(chosen, spec, "value"))
-    return PublicationPlan(chosen, (), None, notices, gains=compute_gains(chosen, choose_plan))
+    notices = tuple(list_plan_notices(chosen, spec, column))
+    gains = compute_gains(chosen, choose_plan)
+    return PublicationPlan(chosen, (), None, notices, gains=gains, spec=spec, column=column)
 
 
 def make_publication_plan(
@@ -242,7 +255,13 @@ def make_publication_plan(
     ]
     exposures = run_planned_attacks(chosen, table_survey.sample, table_survey.sensitive, targets)
     return PublicationPlan(
-        chosen, exposures, table_survey.uniqueness, (*table_survey.notices, *notices), tuple(column_predictions)
+        chosen,
+        exposures,
+        table_survey.uniqueness,
+        (*table_survey.notices, *notices),
+        tuple(column_predictions),
+        spec=request.spec,
+        column=request.schema.sensitive_name,
     )
 
 

@@ -9,11 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato._core.cell_values import Value, format_value_count
+from sfumato._document.document import Document
+from sfumato._document.notebook_document import render_notebook
 from sfumato._figures.figure import WIDTH, Figure
 from sfumato._figures.forest_plot import draw_forest_plot, list_answer_rows
+from sfumato._query.answer_document import MOST_ROWS, make_answer_document
 from sfumato._query.estimate import Estimate, Tabular
 from sfumato._query.intervals import DEFAULT_LEVEL, check_level
-from sfumato._query.notebook_html import render_answer
 from sfumato._query.parser.sensitive_queries import list_number_columns, name_note_column
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import QueryError
@@ -49,7 +51,11 @@ class Answer(Tabular):
 
     def _repr_html_(self) -> str:
         """Renders the answer for a notebook."""
-        return render_answer(self)
+        return render_notebook(self.document(max_rows=MOST_ROWS))
+
+    def document(self, level: float = DEFAULT_LEVEL, max_rows: int | None = None) -> Document:
+        """Makes the document of the answer, with its first rows or all."""
+        return make_answer_document(self, level, max_rows)
 
     def plot(self, number: str | None = None, level: float = DEFAULT_LEVEL, width: float = WIDTH) -> Figure:
         """Draws a point and an interval for each row of one number; without a name, of the first number."""

@@ -1,15 +1,15 @@
 """The layout of an answer: one cell for each number, notes as footnotes, and a legend below.
 
-A terminal and a notebook show the same layout.
+All renderers show the same layout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato._core.cell_values import display
+from sfumato._document.estimate_table import EstimateColumn, EstimateTable
 from sfumato._figures.estimate_format import NO_NUMBER, UNKNOWN, NumberCell
 
 if TYPE_CHECKING:  # an answer uses its layout to show itself
@@ -18,59 +18,34 @@ if TYPE_CHECKING:  # an answer uses its layout to show itself
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-@dataclass(frozen=True)
-class AnswerColumn:
-    """A column: cells of a number, or strings."""
-
-    heading: str
-    texts: tuple[str, ...] = ()
-    cells: tuple[NumberCell, ...] = ()
-    marks: tuple[str, ...] = ()
-    """The footnote marks behind each cell."""
-
-
-@dataclass(frozen=True)
-class AnswerTable:
-    """An answer laid out for display."""
-
-    columns: tuple[AnswerColumn, ...]
-    footnotes: tuple[str, ...]
-    remarks: tuple[str, ...]
-    """The legend of the cells, and the method behind the numbers."""
-    adjusted_columns: frozenset[str] = frozenset()
-    """The string columns that hold numbers nevertheless."""
-
-    @classmethod
-    def of(cls, answer: Answer, level: float, max_rows: int | None = None) -> AnswerTable:
-        """Lays out the first rows of an answer, or all rows."""
-        rows, interval_level = answer.rows[:max_rows], answer.correct_level(level)
-        shared_notes, footnote_numbers = _split_footnotes(answer, interval_level, rows)
-        columns = []
-        for name in answer.names:
-            if name not in answer.numbers:
-                columns.append(AnswerColumn(name, tuple(display(row[name]) for row in rows)))
-                continue
-            marks = [
-                " ".join(
-                    str(footnote_numbers[note]).translate(SUPERSCRIPTS)
-                    for note in row[name].list_notes(interval_level)
-                    if note in footnote_numbers
-                )
-                for row in rows
-            ]
-            columns.append(
-                AnswerColumn(name, (), tuple(row[name].to_cell(interval_level) for row in rows), tuple(marks))
+def make_estimate_table(answer: Answer, level: float, max_rows: int | None = None) -> EstimateTable:
+    """Lays out the first rows of an answer, or all rows."""
+    rows, interval_level = answer.rows[:max_rows], answer.correct_level(level)
+    shared_notes, footnote_numbers = _split_footnotes(answer, interval_level, rows)
+    columns = []
+    for name in answer.names:
+        if name not in answer.numbers:
+            columns.append(EstimateColumn(name, tuple(display(row[name]) for row in rows)))
+            continue
+        marks = [
+            " ".join(
+                str(footnote_numbers[note]).translate(SUPERSCRIPTS)
+                for note in row[name].list_notes(interval_level)
+                if note in footnote_numbers
             )
-            if name in answer.adjusted_columns:
-                adjusted_name = answer.adjusted_columns[name]
-                other_cells = (NumberCell.of(row[adjusted_name], row[name].standard_error) for row in rows)
-                columns.append(AnswerColumn(adjusted_name, tuple(item.value for item in other_cells)))
-        numbered_notes = [f"{str(number).translate(SUPERSCRIPTS)} {note}" for note, number in footnote_numbers.items()]
-        cells = [cell for item in columns for cell in item.cells]
-        remarks = (*_list_legend(cells, level), *_describe_method(answer))
-        return cls(
-            tuple(columns), (*shared_notes, *numbered_notes), remarks, frozenset(answer.adjusted_columns.values())
-        )
+            for row in rows
+        ]
+        columns.append(EstimateColumn(name, (), tuple(row[name].to_cell(interval_level) for row in rows), tuple(marks)))
+        if name in answer.adjusted_columns:
+            adjusted_name = answer.adjusted_columns[name]
+            other_cells = (NumberCell.of(row[adjusted_name], row[name].standard_error) for row in rows)
+            columns.append(EstimateColumn(adjusted_name, tuple(item.value for item in other_cells)))
+    numbered_notes = [f"{str(number).translate(SUPERSCRIPTS)} {note}" for note, number in footnote_numbers.items()]
+    cells = [cell for item in columns for cell in item.cells]
+    remarks = (*_list_legend(cells, level), *_describe_method(answer))
+    return EstimateTable(
+        tuple(columns), (*shared_notes, *numbered_notes), remarks, tuple(answer.adjusted_columns.values())
+    )
 
 
 def _split_footnotes(

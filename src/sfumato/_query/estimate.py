@@ -19,7 +19,9 @@ import pyarrow as pa
 
 from sfumato._core.array_types import Floats, Mask
 from sfumato._core.cell_values import Value
+from sfumato._document.notebook_document import render_notebook
 from sfumato._figures.estimate_format import NumberCell
+from sfumato._query.answer_document import make_estimate_document, make_estimates_document
 from sfumato._query.intervals import (
     DEFAULT_LEVEL,
     compute_intervals,
@@ -27,7 +29,6 @@ from sfumato._query.intervals import (
     compute_quantile,
     compute_standard_errors,
 )
-from sfumato._query.notebook_html import render_estimate, render_estimates
 from sfumato._query.scalar_functions import Function
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import MissingExtraError, QueryError
@@ -244,7 +245,7 @@ class Estimate(Tabular):
 
     def _repr_html_(self) -> str:
         """Renders the estimate for a notebook."""
-        return render_estimate(self)
+        return render_notebook(make_estimate_document(self))
 
     def to_cell(self, level: float = DEFAULT_LEVEL) -> NumberCell:
         """Formats the number with its error and interval."""
@@ -361,7 +362,7 @@ class Estimates(Sequence[Estimate], Tabular):
 
     def _repr_html_(self) -> str:
         """Renders the estimates for a notebook."""
-        return render_estimates(self)
+        return render_notebook(make_estimates_document(self))
 
     def __len__(self) -> int:
         return len(self.moments.value)

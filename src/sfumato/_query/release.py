@@ -18,8 +18,11 @@ import pyarrow.parquet as pq
 
 from sfumato._core.cell_values import Scalar, Value, split_value
 from sfumato._core.object_store import Address, File, open_for_arrow
+from sfumato._document.document import Document
+from sfumato._document.notebook_document import render_notebook
 from sfumato._engines.engine import Engine
 from sfumato._query.answer import Answer
+from sfumato._query.answer_document import make_release_document
 from sfumato._query.attached_tables import read_attached_table
 from sfumato._query.batch_queries import Progress, ask_many
 from sfumato._query.consistent_answers import CountAdjuster, make_adjuster
@@ -30,7 +33,6 @@ from sfumato._query.counting.simple_sql import parse_simple_count
 from sfumato._query.describe_statements import list_askable_columns
 from sfumato._query.duckdb_session import OpenRelease, Session
 from sfumato._query.estimate import Estimate, Estimates
-from sfumato._query.notebook_html import frame_parts, render_release
 from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.query_limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Clock, Limits
 from sfumato._query.query_runner import QueryRunner, explain_unknown_method, list_methods
@@ -68,7 +70,11 @@ class Release:
 
     def _repr_html_(self) -> str:
         """Renders the release for a notebook."""
-        return frame_parts(render_release(self))
+        return render_notebook(self.document())
+
+    def document(self) -> Document:
+        """Makes the document of the release: its columns and its guarantee."""
+        return make_release_document(self)
 
     @classmethod
     def open(cls, path: str | Path) -> Release:

@@ -166,25 +166,37 @@ def plan(
     make_engine = partial(engine_options.make_engine, table_options.table)
     if table_options.counts is not None:
         request, (histogram, column) = None, table_options.group_counts(Histogram.read(table_options.counts))
-        outlook = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
+        guarantee, options = promise.guarantee, promise.options
+        outlook = plan_counts(histogram, spec, promise.mechanism, column=column, guarantee=guarantee, options=options)
     else:
         request = make_request(table_options.table, table_options, promise, stop_options)
-        outlook, column = _plan_table(request, make_engine, print_options), request.schema.sensitive_name
+        outlook = _plan_table(request, make_engine, print_options)
     error_target = _find_target(outlook.choice.histogram, spec.bound, promise, target_options)
     is_stopped = any(notice.code in notice_options.codes for notice in outlook.notices)
     comparison_input = None if request is None else (request, make_engine)
-    save_page = partial(page_options.save, outlook, (spec, column, error_target), comparison_input, print_options)
+    save_page = partial(page_options.save, outlook, error_target, comparison_input, print_options)
     if print_options.as_json and not is_stopped:
         save_page()  # first, so that an error here leaves no second JSON document
-        print_json(render.plan_json(outlook, error_target))
-    elif not is_stopped:  # a failure prints only its reason
-        _show_outlook(outlook, column, error_target, target_options.at)
+    if not is_stopped:  # a failure prints only its reason
+        _print_plan(outlook, error_target, print_options)
     if error_target is None and (target_options.error or target_options.at) and not print_options.quiet:
         render.show_notice(err, "--error and --at need --prior and --posterior; without these they are ignored.")
-    render.show_notices(err, () if print_options.quiet else outlook.notices)  # last, so that they are read first
+    if (print_options.as_json or is_stopped) and not print_options.quiet:  # otherwise, the document has them
+        render.show_notices(err, outlook.notices)
     check_notices(outlook.notices, notice_options.codes)
     if not print_options.as_json:
         save_page()
+
+
+def _print_plan(
+    outlook: sfumato.PublicationPlan, error_target: ErrorTarget | None, print_options: PrintOptions
+) -> None:
+    from sfumato._publish.plan_document import make_plan_document  # noqa: PLC0415 - takes long to load
+
+    if print_options.as_json:
+        print_json(render.plan_json(outlook, error_target))
+    else:
+        render.show_document(out, make_plan_document(outlook, error_target), quiet=print_options.quiet)
 
 
 def _plan_table(
@@ -192,14 +204,6 @@ def _plan_table(
 ) -> sfumato.PublicationPlan:
     with render.open_progress_engine(err, print_options, make_engine) as engine:
         return sfumato.plan(request, engine)
-
-
-def _show_outlook(
-    outlook: sfumato.PublicationPlan, column: str, error_target: ErrorTarget | None, at: int | None
-) -> None:
-    render.show_plan(out, outlook.choice, error_target, at)
-    render.show_gains(out, column, outlook.gains)
-    render.show_exposures(out, outlook.exposures, outlook.uniqueness)
 
 
 def _find_target(
@@ -255,8 +259,10 @@ def publish(
         )
     release = publication.release
     if not print_options.is_silent:
-        render.show_info(out, release)
-        render.show_exposures(out, publication.exposures, publication.uniqueness)
+        from sfumato._publish.exposure_section import make_exposure_section  # noqa: PLC0415 - takes long to load
+
+        exposures = make_exposure_section(publication.exposures, publication.uniqueness)
+        render.show_document(out, release.document().add_sections([exposures]))
         if (notice := key_notice.find_key_notice(publication)) is not None:
             render.show_text(out, str(notice))
         out.print(f"written to {render.escape_for_terminal(str(release.path))}", soft_wrap=True, highlight=False)
@@ -272,7 +278,7 @@ def info(release: ReleasePath, print_options: PrintOptions) -> None:
     if print_options.as_json:
         print_json(sfumato.info(opened))
     else:
-        render.show_info(out, opened)
+        render.show_document(out, opened.document())
 
 
 def query(release: ReleasePath, query_options: QueryOptions, print_options: PrintOptions) -> None:
@@ -314,7 +320,7 @@ def verify(
     if print_options.as_json:
         print_json(render.verification_json(verification))
     else:
-        render.show_verification(out, verification, quiet=print_options.quiet)
+        render.show_document(out, verification.document(), quiet=print_options.quiet)
     if not verification.has_passed:
         failed = next(check for check in verification.checks if not check.has_passed)
         print_error(f"the release fails the check {failed.name!r}: {failed.detail}")

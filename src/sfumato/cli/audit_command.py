@@ -88,6 +88,15 @@ class ReportOptions(OptionGroup):
     ] = None
     force: Annotated[bool, typer.Option("--force", help="Replace an existing report.")] = False
 
+    def check(self, *, as_json: bool) -> None:
+        """Refuses an unusable file for the report before the long computation."""
+        from sfumato._report import check_place  # noqa: PLC0415 - takes long to load
+
+        if self.target is not None:
+            check_place(self.target, force=self.force)
+        elif not as_json:
+            raise TargetError("name a file for the report (--out report.html) or ask for --json.")
+
 
 def audit(
     release: ReleasePath, audit_options: AuditOptions, report_options: ReportOptions, print_options: PrintOptions
@@ -95,16 +104,14 @@ def audit(
     """Attack a release, compare its answers with the truth, and write a report. Private."""
     from sfumato._query.batch_queries import read_batch  # noqa: PLC0415 - takes long to load
 
-    if report_options.target is None and not print_options.as_json:
-        raise TargetError("name a file for the report (--out report.html) or ask for --json.")
     if audit_options.second_plan_file is not None and audit_options.second is None:
         raise TargetError("--second-plan-file belongs to another release; name that release with --second.")
+    report_options.check(as_json=print_options.as_json)
     questions = [] if audit_options.questions is None else read_batch(audit_options.questions)
     with render.open_progress_engine(err, print_options) as engine:
         dossier = sfumato.audit(
             release,
             audit_options.original,
-            report_options.target,
             plan_file=audit_options.plan_file,
             second=None if audit_options.second is None else (audit_options.second, audit_options.second_plan_file),
             population=audit_options.population,
@@ -115,12 +122,13 @@ def audit(
             hierarchies={name: Path(file) for name, file in parse_assignments(audit_options.hierarchy, HIERARCHY_FORM)},
             read=ReadOptions(encoding=audit_options.encoding, decimal=audit_options.decimal),
             progress=engine.progress,
-            force=report_options.force,
         )
+    if report_options.target is not None:
+        render.save_document(dossier.document(), report_options.target, force=report_options.force)
     if print_options.as_json:
         print_json(({} if report_options.target is None else {"path": str(report_options.target)}) | dossier.to_json())
     elif not print_options.quiet:
-        _show_summary(dossier)
+        render.show_document(out, dossier.document())
         out.print(
             f"written to {render.escape_for_terminal(str(report_options.target))} (private)",
             soft_wrap=True,
@@ -135,18 +143,6 @@ def _report_failed_check(dossier: Dossier) -> NoReturn:
     failed = dossier.failed_checks[0]
     print_error(f"the release fails the check {failed.name!r}: {failed.detail}")
     raise typer.Exit(CHECK_FAILED)
-
-
-def _show_summary(dossier: Dossier) -> None:
-    """Shows the numbers that people read first, with what each does not cover."""
-    from sfumato._report.audit_report import list_five_numbers  # noqa: PLC0415 - takes long to load
-
-    for number_text, what, caveat in list_five_numbers(dossier):
-        out.print(
-            f"[bold]{render.escape_for_terminal(number_text)}[/bold]  {render.escape_for_terminal(what)}",
-            highlight=False,
-        )
-        render.show_text(out, caveat)
 
 
 def _format_command(release: Path, audit_options: AuditOptions, report_options: ReportOptions) -> str:

@@ -1,16 +1,16 @@
-"""The command `compare`: all mechanisms under one requirement, as three small tables and a recommendation."""
+"""The command `compare`: all mechanisms under one requirement, as a recommendation and three tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import typer
-from rich.table import Column, Table
 
 import sfumato
+from sfumato._document.document import DEFAULT_DECIDER
 from sfumato._planning.bound_for_error import DEFAULT_COUNT
 from sfumato.cli import render
 from sfumato.cli.engine_options import EngineOptions
@@ -25,22 +25,11 @@ from sfumato.cli.options import (
     TableOptions,
 )
 from sfumato.cli.output import err, out, print_json
-from sfumato.cli.page_commands import DEFAULT_DECIDER, Decider
+from sfumato.cli.page_commands import Decider
 from sfumato.errors import TargetError
-
-if TYPE_CHECKING:
-    from sfumato import Comparison
-    from sfumato._comparison.comparison_tables import ComparisonTable
 
 POSTERIOR, WEAKEST = "posterior", "99/100"
 """The posterior for comparisons at an equal gain or error, where none is requested."""
-STANDING_MARKS = {
-    "recommended": "\u25cf",
-    "weaker guarantee than requested": "\u25cb",
-    "would be refused by publish": "\u25a0",
-    "also possible": " ",
-}
-"""The mark before a mechanism's name, by its standing."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +93,7 @@ class ComparePageOptions(OptionGroup):
 
     def check(self) -> None:
         """Refuses an unusable file for the page before the long computation."""
-        from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
+        from sfumato._report import check_place  # noqa: PLC0415 - takes long to load
 
         if self.page is not None:
             check_place(self.page, force=self.replaces)
@@ -139,66 +128,14 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
             progress=partial(engine.progress, render.COMPARING),
         )
     if page_options.page is not None:
-        from sfumato._report import make_comparison_page, save  # noqa: PLC0415 - takes long to load
+        from sfumato._comparison.comparison_document import make_comparison_document  # noqa: PLC0415 - takes long to load
 
-        save(
-            make_comparison_page(comparison, request.schema.sensitive_name, page_options.decider),
-            page_options.page,
-            force=page_options.replaces,
-        )
+        document = make_comparison_document(comparison, page_options.decider)
+        render.save_document(document, page_options.page, force=page_options.replaces)
     if print_options.as_json:
         print_json(({} if page_options.page is None else {"path": str(page_options.page)}) | comparison.to_json())
         return
-    show_comparison(comparison, quiet=print_options.quiet)
+    render.show_document(out, comparison.document(), quiet=print_options.quiet)
     if page_options.page is not None and not print_options.quiet:
         message = f"written to {render.escape_for_terminal(str(page_options.page))} (private)"
         out.print(message, soft_wrap=True, highlight=False)
-
-
-def show_comparison(comparison: Comparison, *, quiet: bool = False) -> None:
-    """Shows three tables (proved, measured, cost), then the recommendation and the mechanisms left out."""
-    from sfumato._comparison.comparison_tables import (  # noqa: PLC0415 - takes long to load
-        KNOWLEDGE,
-        make_attack_table,
-        make_cost_table,
-        make_guarantee_table,
-    )
-
-    out.print(
-        f"compared at {comparison.aim.description}; prior {comparison.bound.prior}, guarantee {comparison.guarantee}",
-        highlight=False,
-    )
-    knowledge = "; ".join(f"{letter}: {knowledge}" for letter, knowledge in KNOWLEDGE.items())
-    render.show_text(out, f"attackers know: {knowledge}. The gains shown are those of attacker {comparison.attacker}.")
-    for layer in (
-        make_guarantee_table(comparison, with_standing=False),
-        make_attack_table(comparison),
-        make_cost_table(comparison, with_time=False),
-    ):
-        out.print(f"\n[bold]{layer.title}[/bold]", highlight=False)
-        out.print(_build_table(comparison, layer))
-        if not quiet:
-            render.show_text(out, layer.note)
-    marks = "  ".join(f"{mark} {standing}" for standing, mark in STANDING_MARKS.items() if mark.strip())
-    out.print(f"{marks}\n", style="dim", highlight=False)
-    render.show_text(out, comparison.recommendation)
-    for contender in comparison.contenders:
-        if not contender.is_possible:
-            render.show_text(out, f"{contender.mechanism.name} cannot be used: {contender.trial.refusal}")
-        elif contender.stop_reason and not quiet:
-            render.show_text(out, f"{contender.mechanism.name} would be refused by publish: {contender.stop_reason}")
-    for baseline in () if quiet else comparison.baselines:
-        render.show_text(out, f"{baseline.name}: {baseline.description}")
-
-
-def _build_table(comparison: Comparison, layer: ComparisonTable) -> Table:
-    """A table with a line for each possible mechanism, marked by its standing."""
-    table = Table(Column(layer.headings[0], no_wrap=True), highlight=False)
-    for number, heading in enumerate(layer.headings[1:], start=1):
-        table.add_column(heading, justify="left" if number < layer.text_columns else "right", no_wrap=True)
-    for contender, (name, *cells) in zip(comparison.possible_contenders, layer.rows, strict=True):
-        table.add_row(
-            f"{STANDING_MARKS[comparison.describe_standing(contender)]} {render.escape_for_terminal(name)}",
-            *map(render.escape_for_terminal, cells),
-        )
-    return table

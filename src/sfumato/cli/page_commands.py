@@ -13,6 +13,7 @@ import typer
 
 import sfumato
 from sfumato._core.json_types import Json
+from sfumato._document.document import DEFAULT_DECIDER
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import OUTPUT_PANEL, PrintOptions, ReleasePath
@@ -23,10 +24,8 @@ if TYPE_CHECKING:  # only annotations need these
     from sfumato import PublicationPlan, Release, Request
     from sfumato._engines.engine import Engine, Progress
     from sfumato._planning.bound_for_error import ErrorTarget
-    from sfumato._request.belief_bounds import PrivacySpec
 
 MAX_MEGABYTES = 10.0
-DEFAULT_DECIDER = "the data steward"
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing page.")]
 Decider = Annotated[
     str, typer.Option("--decider", metavar="NAME", help="The person who decides, as printed on the page.")
@@ -50,7 +49,7 @@ class PlanPageOptions(OptionGroup):
 
     def check(self) -> None:
         """Refuses an unusable file for the page before the long computation."""
-        from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
+        from sfumato._report import check_place  # noqa: PLC0415 - takes long to load
 
         if self.report is not None:
             check_place(self.report, force=self.force)
@@ -60,16 +59,17 @@ class PlanPageOptions(OptionGroup):
     def save(
         self,
         outlook: PublicationPlan,
-        request_parts: tuple[PrivacySpec, str, ErrorTarget | None],
+        target: ErrorTarget | None,
         comparison_input: tuple[Request, Callable[[Progress], Engine]] | None,
         print_options: PrintOptions,
     ) -> None:
         """Writes the page of a plan, if requested: with all mechanisms, where a table is available to try them."""
-        from sfumato._report import make_plan_page, save  # noqa: PLC0415 - takes long to load
+        from sfumato._comparison.comparison_document import list_alternative_sections  # noqa: PLC0415 - takes long to load
+        from sfumato._publish.plan_document import make_plan_document  # noqa: PLC0415 - takes long to load
 
         if self.report is None:
             return
-        comparison = None
+        document = make_plan_document(outlook, target, self.decider)
         if comparison_input is not None:
             request, make_engine = comparison_input
             # Without a single posterior.
@@ -78,7 +78,8 @@ class PlanPageOptions(OptionGroup):
                 suppress(SpecError),
             ):
                 comparison = sfumato.compare(request, engine, progress=partial(engine.progress, render.COMPARING))
-        save(make_plan_page(outlook, *request_parts, self.decider, comparison), self.report, force=self.force)
+                document = document.add_sections(list_alternative_sections(comparison))
+        render.save_document(document, self.report, force=self.force)
         if not print_options.is_silent:
             message = f"written to {render.escape_for_terminal(str(self.report))} (private)"
             out.print(message, soft_wrap=True, highlight=False)
@@ -95,11 +96,11 @@ def certificate(
     """Write one page about a verified release, to publish with it: guarantee, design, error and limits."""
     if target is None and not print_options.as_json:
         raise TargetError("name a file for the page (--out certificate.html) or ask for --json.")
-    document = sfumato.certificate(release, target, decider=decider, force=force)
+    certified = sfumato.certificate(release, target, decider=decider, force=force)
     if print_options.as_json:
-        print_json(({} if target is None else {"path": str(target)}) | document.to_json())
+        print_json(({} if target is None else {"path": str(target)}) | certified.to_json())
     elif not print_options.quiet:
-        render.show_text(out, document.manifest.guarantee_text)
+        render.show_document(out, certified.document())
         out.print(f"written to {render.escape_for_terminal(str(target))}", soft_wrap=True, highlight=False)
 
 
@@ -121,7 +122,7 @@ class QuestionPageOptions(OptionGroup):
 
     def check(self, release: Path, *, force: bool) -> None:
         """Refuses an unusable file for the page before the long computation."""
-        from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
+        from sfumato._report import check_place  # noqa: PLC0415 - takes long to load
 
         if self.page is not None:
             if release.resolve() in self.page.resolve().parents:
@@ -180,7 +181,7 @@ def page(  # noqa: PLR0913 - the arguments of a command are its options
     print_options: PrintOptions,
 ) -> None:
     """Write one HTML page that answers questions about a release with error bars. It needs no network."""
-    from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
+    from sfumato._report import check_place  # noqa: PLC0415 - takes long to load
 
     check_place(target, force=force)
     with render.show_fetching(err, release, quiet=print_options.is_silent):

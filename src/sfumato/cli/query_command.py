@@ -8,16 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 import sfumato
 from sfumato._core.cell_values import to_json
 from sfumato._core.json_types import Json
-from sfumato._figures.estimate_format import NumberCell, align_cells
-from sfumato._query.answer_layout import AnswerColumn, AnswerTable
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._query.query_limits import DEFAULT_SECONDS
 from sfumato._terminal_safe import escape_unprintable
@@ -26,98 +20,10 @@ from sfumato.cli.flags import name_flags
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import PrintOptions
 from sfumato.cli.output import BAD_INPUT, err, out, print_error, print_json
-from sfumato.cli.render import escape_for_terminal, show_notice
 from sfumato.errors import QueryError, SfumatoError
 
 if TYPE_CHECKING:
     from sfumato import Answer, Release
-
-
-# Answers in the terminal, with one cell for each number at any width; and as JSON.
-
-LEAST_GROUP = 24
-"""The width above which a column of groups may be folded to make room for numbers."""
-EDGES = 3
-"""The width that a column needs beside its text."""
-
-
-def show_answer(console: Console, answer: Answer, level: float, *, quiet: bool = False) -> None:
-    """Shows the answer, its warnings, and the meaning of its cells."""
-    sheet = AnswerTable.of(answer, level)
-    console.print(_build_table(sheet, console.width))
-    for note in sheet.footnotes:
-        console.print(escape_for_terminal(note), highlight=False)
-    if answer.note:
-        show_notice(console, answer.note)
-    for remark in () if quiet else sheet.remarks:
-        console.print(f"[dim]{escape_for_terminal(remark)}[/dim]", highlight=False)
-
-
-def _build_table(sheet: AnswerTable, width: int) -> Table:
-    """A table with cells of one line if they fit, else of two lines, else with a line for each number."""
-    for separator in (" ", "\n"):
-        texts = _format_cells(sheet.columns, separator)
-        if _measure_table_width(sheet, texts) <= width:
-            break
-    else:
-        if sum(bool(column.cells) for column in sheet.columns) > 1:
-            return _build_long_table(sheet)
-    table = Table(show_lines=separator == "\n")
-    for column in sheet.columns:
-        is_right = column.heading in sheet.adjusted_columns
-        table.add_column(
-            escape_for_terminal(column.heading),
-            justify="right" if is_right else "left",
-            no_wrap=bool(column.cells),
-            overflow="fold",
-        )
-    for row in zip(*texts, strict=True):
-        table.add_row(*row)
-    return table
-
-
-def _measure_table_width(sheet: AnswerTable, texts: list[list[Text]]) -> int:
-    """The width of a table with these texts, with groups folded."""
-    width = 1
-    for sheet_column, column in zip(sheet.columns, texts, strict=True):
-        widest = max(
-            [cell_len(sheet_column.heading), *(cell_len(line) for text in column for line in text.plain.split("\n"))]
-        )
-        width += EDGES + (widest if sheet_column.cells else min(widest, LEAST_GROUP))
-    return width
-
-
-def _format_cells(columns: Sequence[AnswerColumn], separator: str) -> list[list[Text]]:
-    """The cells of columns, with numbers aligned."""
-    cell_texts = []
-    for column in columns:
-        marked_cells = zip(align_cells(column.cells), column.marks, strict=True)
-        ends = [(middle, " ".join(filter(None, (interval, mark)))) for (middle, interval), mark in marked_cells]
-        numbers = [Text.assemble(middle, separator, (end, "dim")) if end else Text(middle) for middle, end in ends]
-        cell_texts.append(numbers or [Text(escape_unprintable(text)) for text in column.texts])
-    return cell_texts
-
-
-def _build_long_table(sheet: AnswerTable) -> Table:
-    """A table with a line for each number, with its name, and a block for each row."""
-    groups = [column for column in sheet.columns if not column.cells and column.heading not in sheet.adjusted_columns]
-    numbers = [column for column in sheet.columns if column not in groups]
-    table = Table()
-    for column in groups:
-        table.add_column(escape_for_terminal(column.heading), overflow="fold")
-    table.add_column("number", overflow="fold")
-    table.add_column("estimate", no_wrap=True)
-    rows = max(len(column.marks) for column in numbers)
-    long_rows = [(row, column) for row in range(rows) for column in numbers]
-    estimate_column = AnswerColumn(
-        "estimate",
-        cells=tuple(column.cells[row] if column.cells else NumberCell(column.texts[row]) for row, column in long_rows),
-        marks=tuple(column.marks[row] if column.marks else "" for row, column in long_rows),
-    )
-    for (row, column), (text,) in zip(long_rows, zip(*_format_cells([estimate_column], " "), strict=True), strict=True):
-        group_cells = [Text(escape_unprintable(group.texts[row]) if column is numbers[0] else "") for group in groups]
-        table.add_row(*group_cells, Text(escape_unprintable(column.heading)), text, end_section=column is numbers[-1])
-    return table
 
 
 def answer_json(answer: Answer, level: float) -> Json:
@@ -215,7 +121,7 @@ def answer_questions(
     if print_options.as_json:
         print_json(answer_json(answer, query_options.level))
     else:
-        show_answer(out, answer, query_options.level, quiet=print_options.quiet)
+        render.show_document(out, answer.document(query_options.level), quiet=print_options.quiet)
 
 
 def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, print_options: PrintOptions) -> None:
@@ -238,7 +144,7 @@ def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, print_o
                     markup=False,
                 )
             else:
-                show_answer(out, answer, level, quiet=print_options.quiet)
+                render.show_document(out, answer.document(level), quiet=print_options.quiet)
     if failed_numbers:
         print_error(
             f"{len(failed_numbers)} of {len(answers)} questions were not answered; the first is number "

@@ -25,7 +25,6 @@ from sfumato._evidence import Dossier, audit_release
 from sfumato._figures.number_format import format_percent
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
-from sfumato._report import make_audit_page
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.schema import Schema
 from sfumato.errors import ReleaseFormatError, SfumatoError
@@ -51,7 +50,7 @@ def subset(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def page_of(found: Dossier) -> str:
-    text = make_audit_page(found).to_html()
+    text = found.document().to_html()
     check_sound(text)
     assert not verdicts(text)
     return text
@@ -203,7 +202,7 @@ def test_hostile_names_values_and_statements_stay_texts(tmp_path: Path, mechanis
     found = audit_release(
         release.path, table, report_date=DAY, context=context, questions=asked, seed=1, command=HOSTILE
     )
-    text = make_audit_page(found).to_html()
+    text = found.document().to_html()
     check_sound(text)
     assert "<script" not in text
     assert "alert" in text

@@ -11,18 +11,21 @@ import pytest
 from figure_examples import EXAMPLES
 from generated_pages import DAY, WRITERS, Made, check_sound, made, verdicts
 from releases import WAYS, people, published
+from sfumato._document.document import MOST_ROWS, DataTable, Decision, Document, Text, make_section
+from sfumato._document.html_document import render_block
+from sfumato._document.html_markup import PRIVATE
+from sfumato._evidence.certificate import make_certificate
 from sfumato._figures.svg import escape_markup
 from sfumato._query.release import Release
-from sfumato._report import Page, check_place, make_certificate, make_plan_page, save
-from sfumato._report.html_page import MOST_ROWS, PRIVATE, Section, render_decision, render_paragraph, render_table
+from sfumato._report import check_place, save
 from sfumato._request.schema import Schema
 from sfumato._request.warnings import Notice
 from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError
 from sfumato.mechanisms import REGISTRY
 
 HOSTILE = "<script>alert('x')</script>\"&\x00\x1b[2J\r\u202e\ud800\uffff" + "W" * 1000
-PAGE = Page("A title", "of something", (Section("First", render_paragraph("said")),))
-SECRET = Page("A title", "of something", (Section("First", render_paragraph("said")),), is_private=True)
+PAGE = Document("A title", "of something", (make_section("First", Text("said")),))
+SECRET = replace(PAGE, is_private=True)
 
 
 # ----------------------------------------------------------------------------------------------------- what is written
@@ -84,12 +87,9 @@ def test_what_is_no_verdict_is_let_through() -> None:
 
 
 def test_hostile_text_is_escaped_and_cut_wherever_it_stands() -> None:
-    rows = [(HOSTILE, HOSTILE, ""), ("plain", "1", "2")]
-    body = (
-        render_paragraph(HOSTILE) + render_table(HOSTILE, [HOSTILE, "b", "c"], rows) + render_decision(False, HOSTILE)
-    )
-    page = Page("A title", HOSTILE, (Section("First", body),), HOSTILE)
-    text = page.to_html()
+    rows = ((HOSTILE, HOSTILE, ""), ("plain", "1", "2"))
+    blocks = (Text(HOSTILE), DataTable(HOSTILE, (HOSTILE, "b", "c"), rows), Decision(False, HOSTILE))
+    text = Document("A title", HOSTILE, (make_section("First", *blocks),), HOSTILE).to_html()
     check_sound(text)
     assert "<script" not in text
     assert "W" * 61 not in text
@@ -107,13 +107,13 @@ def test_private_pages_say_so_in_their_title_ribbon_sections_and_on_paper() -> N
 
 
 def test_long_tables_are_cut_and_say_how_much_is_left() -> None:
-    text = render_table("numbers", ["n"], [(str(n),) for n in range(MOST_ROWS + 7)])
+    text = render_block(DataTable("numbers", ("n",), tuple((str(n),) for n in range(MOST_ROWS + 7))))
     assert text.count("<tr>") == MOST_ROWS + 1
     assert "7 more" in text
 
 
 def test_request_that_is_not_met_says_so() -> None:
-    assert "The request is not met. Whether this is enough is up to Ada." in render_decision(False, "Ada")
+    assert "The request is not met. Whether this is enough is up to Ada." in render_block(Decision(False, "Ada"))
 
 
 # ------------------------------------------------------------------------------------------------------------ as a file
@@ -167,7 +167,7 @@ def test_page_is_refused_inside_a_release_also_an_edited_one(tmp_path: Path) -> 
 
 
 def of_day(release: Release) -> str:
-    return make_certificate(release.path, DAY).to_page().to_html()
+    return make_certificate(release.path, DAY).document().to_html()
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_certificate_follows_nothing_but_the_design(tmp_path: Path) -> None:
         release = published(table, tmp_path / str(number), schema=schema, key=None, mechanism="uniform")
         found = make_certificate(release.path, DAY)
         digest = " ".join(re.findall("." * 16, found.digest))
-        text = found.to_page().to_html()
+        text = found.document().to_html()
         assert digest in text
         assert str(tmp_path) not in text
         assert not re.search(r"\.parquet|\.json|\d\d:\d\d:", text)
@@ -205,7 +205,7 @@ def test_certificate_says_numbers_exactly_and_as_decimals(tmp_path: Path) -> Non
     p, q = float(retention), float(release.manifest.design.swap_probability)
     variance = 1000 * (p + q) * (1 - p - q) / p**2 + 99_000 * q * (1 - q) / p**2
     assert dict(found.error_curves[0].errors)[1000] == pytest.approx(variance**0.5 / 1000)
-    page = found.to_page().to_html()
+    page = found.document().to_html()
     assert "up to Ada" in page
     headings = re.findall(r"<th[^>]*>(1 in [0-9,]+)</th>", page.split("of the counted rows</caption>")[1])
     assert headings == ["1 in 10", "1 in 100", "1 in 1,000"]
@@ -238,12 +238,12 @@ def test_many_columns_and_hostile_names_leave_a_certificate_sound(tmp_path: Path
 @pytest.mark.slow
 def test_plan_that_publishing_would_refuse_says_that_the_request_is_not_met(tmp_path: Path) -> None:
     told = made("uniform", tmp_path, people(600))
-    page = make_plan_page(told.planned, told.request.spec, "disease").to_html()
+    page = told.planned.document().to_html()
     assert "The request is met." in page
     known = [escape_markup(each.sentence[1:]) for each in told.planned.notices]
     assert known
     assert all(page.index(each) < page.index("The request is met.") for each in known)  # before anybody signs
     refused = replace(told.planned, notices=(Notice("would-be-refused", "publishing would stop: a column tells."),))
-    page = make_plan_page(refused, told.request.spec, "disease").to_html()
+    page = refused.document().to_html()
     assert "The request is not met." in page
     assert "Publishing would stop: a column tells." in page

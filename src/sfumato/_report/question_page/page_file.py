@@ -12,20 +12,16 @@ import numpy as np
 
 from sfumato._core.array_types import Array
 from sfumato._core.json_types import Json, JsonView
+from sfumato._document.document import Alert, Alerts, Items, Text, Tone, make_section
+from sfumato._document.html_document import render_section
+from sfumato._document.html_markup import render_document, render_paragraph, shorten_text
+from sfumato._document.page_style import write_stylesheet
+from sfumato._evidence.certificate import LIMITS
 from sfumato._figures.svg import element, escape_markup
 from sfumato._query.intervals import compute_quantile
 from sfumato._query.release import Release
 from sfumato._records.tally import COUNT, Scan
 from sfumato._release.manifest import Manifest
-from sfumato._report.certificate import LIMITS
-from sfumato._report.html_page import (
-    Section,
-    render_document,
-    render_list,
-    render_paragraph,
-    shorten_text,
-    write_stylesheet,
-)
 from sfumato._report.question_page.embedded_data import (
     PageContents,
     Progress,
@@ -35,6 +31,7 @@ from sfumato._report.question_page.embedded_data import (
     pack_records,
 )
 from sfumato._report.question_page.question_style import STYLE
+from sfumato._request.warnings import Grade
 from sfumato.mechanisms.estimator import AnyMethod, BrowserEstimator
 from sfumato.mechanisms.mechanism import PAGE
 
@@ -122,15 +119,13 @@ class QuestionPage:
     def _render_body(self) -> list[str]:
         records_text = f"{self.records:,} {self.manifest.count_unit}"
         subtitle = f"{records_text}. Every answer has a standard error. Your questions never leave this page."
-        promise = [render_paragraph(self.manifest.guarantee_text)]
-        if self.manifest.is_test:
-            promise.append(render_paragraph(TEST_KEY_NOTE, "alarm"))
+        test_warning = Alerts((Alert(Grade.STOP, TEST_KEY_NOTE),)) if self.manifest.is_test else None
         sections = [
-            Section("Guarantee", element("div", *promise, class_="promise")),
-            Section("What is not covered", render_list([self._guarantee, *LIMITS])),
-            Section("How to read the numbers", render_list(self._reading_notes)),
+            make_section("Guarantee", Text(self.manifest.guarantee_text, Tone.GUARANTEE), test_warning),
+            make_section("What is not covered", Items((self._guarantee, *LIMITS))),
+            make_section("How to read the numbers", Items(tuple(self._reading_notes))),
         ]
-        sections_html = element("div", *(item.to_html(is_private=False) for item in sections), class_="words")
+        sections_html = element("div", *map(render_section, sections), class_="words")
         return [
             element(
                 "header",

@@ -89,6 +89,11 @@ class Attack:
     """The seed of the published values; None if a secret key drew them."""
 
     @property
+    def final_success(self) -> float:
+        """The attack success with the release; without it, where the success with it is unknown."""
+        return (self.with_release or self.without_release).success
+
+    @property
     def knowledge(self) -> str:
         """The knowledge, as a phrase that completes `an attacker who knows ...`."""
         return self.label or describe_known_columns(self.known_columns)

@@ -150,7 +150,7 @@ def attack_with_worst_column(setup: AttackSetup) -> Attack:
     column_attacks = attack_with_each_column(setup)
     if not column_attacks:
         raise SpecError("the release has no public column for this attacker to know.")
-    return max(column_attacks, key=lambda attack: (attack.with_release or attack.without_release).success)
+    return max(column_attacks, key=lambda attack: attack.final_success)
 
 
 def attack_with_each_column(setup: AttackSetup) -> tuple[Attack, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sfumato._core.json_types import Json
+from sfumato._document.document import Document
 from sfumato._request.warnings import NoticeNumber
 from sfumato._terminal_safe import escape_unprintable
 
@@ -89,6 +90,12 @@ class LintReport:
     def notes(self) -> tuple[Finding, ...]:
         """The notes."""
         return tuple(finding for finding in self.all_findings if finding.is_note)
+
+    def document(self) -> Document:
+        """Makes the document of the report."""
+        from sfumato._risk.lint.lint_document import make_lint_document  # noqa: PLC0415 - a cycle
+
+        return make_lint_document(self)
 
     def to_json(self) -> Json:
         """The report as JSON."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from sfumato._core.array_types import Floats
 from sfumato._core.cell_values import Value, find_field_type, to_json
 from sfumato._core.json_types import Json
+from sfumato._document.document import Document
 from sfumato._engines.engine import Progress
 from sfumato._engines.local_engine import ignore_progress
 from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_size_shares
@@ -287,6 +288,12 @@ class Measures:
     def __getitem__(self, column: str) -> ColumnMeasures:
         """The measures of a sensitive column."""
         return next(measures for measures in self.columns if measures.column == column)
+
+    def document(self) -> Document:
+        """Makes the document of the measures. Private."""
+        from sfumato._risk.privacy_models.measures_document import make_measures_document  # noqa: PLC0415 - a cycle
+
+        return make_measures_document(self)
 
     def to_json(self) -> Json:
         """The measures as JSON, with the meaning of each number."""

@@ -5,30 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sfumato._core.cell_values import format_values
+from sfumato._document.document import (
+    DEFAULT_DECIDER,
+    Block,
+    Decision,
+    Facts,
+    Heading,
+    Items,
+    Text,
+    Tile,
+    Tiles,
+    Tone,
+)
+from sfumato._evidence.audit_document.risk_sections import explain_uncovered
+from sfumato._evidence.audit_document.section_phrases import ARROW, describe_odds
 from sfumato._evidence.audit_dossier import Dossier
+from sfumato._evidence.certificate import list_uncovered
 from sfumato._evidence.measured_utility import NEAR_FACTOR, TYPICAL_COUNT
 from sfumato._evidence.stated_context import NOT_STATED
 from sfumato._figures.number_format import NOT_AVAILABLE, format_exact_percent, format_percent
-from sfumato._figures.svg import element
-from sfumato._report.audit_report.risk_sections import explain_uncovered
-from sfumato._report.audit_report.section_phrases import ARROW, describe_odds
-from sfumato._report.certificate import list_uncovered
-from sfumato._report.html_page import (
-    DEFAULT_DECIDER,
-    render_decision,
-    render_facts,
-    render_list,
-    render_paragraph,
-    render_tiles,
-)
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.planned_exposure import ALL_COLUMNS
 
 MOST_NAMED = 5
 
 
-def render_summary(dossier: Dossier) -> str:
-    """Renders the summary on one sheet: release, five numbers, limits, and the person who decides."""
+def list_summary(dossier: Dossier) -> tuple[Block, ...]:
+    """Makes the summary on one sheet: release, five numbers, limits, and the person who decides."""
     manifest, context = dossier.manifest, dossier.context
     release_text = (
         f"{dossier.release.rows:,} records with {len(manifest.public_columns):,} public columns; "
@@ -37,15 +40,13 @@ def render_summary(dossier: Dossier) -> str:
     reasons = [check.detail[:1].upper() + check.detail[1:] for check in dossier.failed_checks]
     decider = context.decider or DEFAULT_DECIDER
     blanks = [(label, "" if text == NOT_STATED else text) for label, text in context.list_entries("decision")[1:]]
-    return "".join(
-        [
-            render_facts("Release", [("release", release_text), ("purpose", context.get_entry("decision", "purpose"))]),
-            element("div", render_paragraph(manifest.guarantee_text), class_="promise"),
-            render_tiles(list_five_numbers(dossier)),
-            element("h3", "What is not covered"),
-            render_list([*_describe_uncovered_values(dossier), *list_uncovered(manifest)]),
-            render_decision(dossier.is_met, decider, reasons, blanks),
-        ]
+    return (
+        Facts("Release", (("release", release_text), ("purpose", context.get_entry("decision", "purpose")))),
+        Text(manifest.guarantee_text, Tone.GUARANTEE),
+        Tiles(tuple(list_key_numbers(dossier))),
+        Heading("What is not covered"),
+        Items((*_describe_uncovered_values(dossier), *list_uncovered(manifest))),
+        Decision(dossier.is_met, decider, tuple(reasons), tuple(blanks)),
     )
 
 
@@ -69,29 +70,29 @@ def _describe_uncovered_values(dossier: Dossier) -> list[str]:
     ]
 
 
-def list_five_numbers(dossier: Dossier) -> Iterator[tuple[str, str, str]]:
-    """Lists five numbers, each with what it does not cover."""
+def list_key_numbers(dossier: Dossier) -> Iterator[Tile]:
+    """Lists the key numbers, each with what it does not cover."""
     odds_text = describe_odds(dossier)
     factor = odds_text.partition(",")[0]
-    yield (
+    yield Tile(
         factor if "," in odds_text or odds_text == NOT_AVAILABLE else f"{factor} times",
         "the largest factor by which a published value changes the odds of two values",
         "Not covered: disclosure by public columns, and by a second release.",
     )
     best = _find_strongest_attack(dossier)
-    yield (
+    yield Tile(
         NOT_AVAILABLE if best is None else _format_right_guesses(best),
         "of people guessed correctly, without the release and with it"
         + ("" if best is None else f", by an attacker who knows {best.knowledge}"),
         "Not covered: attackers who know more than these.",
     )
-    yield (
+    yield Tile(
         format_percent(dossier.singling_out.class_size_shares.unique_share),
         "of records are unique on the public columns",
         "Not covered: who has these columns elsewhere, and people in larger classes.",
     )
     error = dossier.utility.typical_error
-    yield (
+    yield Tile(
         NOT_AVAILABLE if error is None else f"\u00b1{format_percent(error)}",
         (
             f"median standard error of random counts of {round(TYPICAL_COUNT / NEAR_FACTOR):,} to "
@@ -100,7 +101,7 @@ def list_five_numbers(dossier: Dossier) -> Iterator[tuple[str, str, str]]:
         "Not covered: other questions. Every answer has its own error; a plan predicts the average error.",
     )
     coverage = dossier.utility.coverage
-    yield (
+    yield Tile(
         format_exact_percent(coverage),
         f"of {len(dossier.utility.known_answers):,} intervals cover the truth (95% expected)",
         "Only random counts of this release.",
@@ -112,7 +113,7 @@ def _find_strongest_attack(dossier: Dossier) -> Attack | None:
     candidates = [attack for attack in dossier.audit.attacks if attack.scenario == ALL_COLUMNS] or list(
         dossier.audit.attacks
     )[:1]
-    return max(candidates, key=lambda attack: (attack.with_release or attack.without_release).success, default=None)
+    return max(candidates, key=lambda attack: attack.final_success, default=None)
 
 
 def _format_right_guesses(attack: Attack) -> str:

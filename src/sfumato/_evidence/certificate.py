@@ -16,26 +16,29 @@ from pathlib import Path
 
 from sfumato._core.cell_values import format_values
 from sfumato._core.json_types import Json, JsonView
+from sfumato._document.document import (
+    DEFAULT_DECIDER,
+    Block,
+    DataTable,
+    Decision,
+    Document,
+    Facts,
+    Heading,
+    Items,
+    Picture,
+    Section,
+    SideBySide,
+    Text,
+    Tone,
+    make_section,
+)
+from sfumato._document.html_document import NARROW_FIGURE
+from sfumato._document.html_markup import shorten_name
 from sfumato._figures import ErrorCurve, draw_error_by_count
 from sfumato._figures.error_by_count import describe_error
-from sfumato._figures.svg import element
 from sfumato._query.release import Release
 from sfumato._query.release_error_prediction import PredictedErrors, predict_errors
 from sfumato._release.manifest import Manifest
-from sfumato._report.html_page import (
-    DEFAULT_DECIDER,
-    NARROW,
-    Page,
-    Section,
-    SideBySide,
-    render_decision,
-    render_facts,
-    render_figure,
-    render_list,
-    render_paragraph,
-    render_table,
-    shorten_name,
-)
 from sfumato._request.schema import Ranges
 from sfumato._verify.check_results import Check
 from sfumato._verify.file_checks import verify_folder
@@ -124,51 +127,57 @@ class Certificate:
             "not_covered": self.limits,
         }
 
-    def to_page(self) -> Page:
-        """The certificate as a page of one sheet."""
+    def document(self) -> Document:
+        """Makes the document of the certificate: one sheet."""
         name = self.manifest.sensitive_name
         side_sections = SideBySide(
-            (Section("Design", self._render_design()), Section("Checks", self._render_checks())),
+            (make_section("Design", *self._list_design()), make_section("Checks", self._list_checks())),
             (
-                Section("Error of a count", self._render_errors()),
-                Section("What is not covered", self._render_limits()),
+                make_section("Error of a count", *self._list_errors()),
+                make_section(
+                    "What is not covered",
+                    Items(tuple(self.limits)),
+                    Heading("What was not checked"),
+                    Items(UNCHECKED),
+                ),
             ),
         )
-        sections = (
-            Section("Guarantee", element("div", render_paragraph(self.manifest.guarantee_text), class_="promise")),
+        sections: tuple[Section | SideBySide, ...] = (
+            make_section("Guarantee", Text(self.manifest.guarantee_text, Tone.GUARANTEE)),
             side_sections,
-            Section("Decision", render_decision(True, self.decider)),
+            make_section("Decision", Decision(True, self.decider)),
         )
         ending = (
             f"Made from the release alone, with sfumato {version('sfumato')}, on {self.issue_date.isoformat()}. The "
             f"release was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its manifest, which "
             f"contains the digests of all its files): {format_digest(self.digest)}"
         )
-        return Page(TITLE, f"A table in which {name!r} is protected", sections, ending, is_one_page=True)
+        return Document(TITLE, f"A table in which {name!r} is protected", sections, ending, is_one_page=True)
 
-    def _render_design(self) -> str:
-        fact_rows = [("mechanism", self.manifest.mechanism_name), *self.design_facts]
+    def _list_design(self) -> tuple[Block, ...]:
+        pairs = (("mechanism", self.manifest.mechanism_name), *self.design_facts)
         columns = self.columns
         rows = [(shorten_name(name), kind, role) for name, kind, role in columns[:MOST_COLUMNS]]
         if len(columns) > MOST_COLUMNS:
             rows.append((f"and {len(columns) - MOST_COLUMNS:,} more", "", "public; the release lists all"))
-        roles = render_table("Columns and their roles", ("column", "type", "role"), rows)
-        return render_facts("The design, exactly as published", fact_rows) + roles
+        return (
+            Facts("The design, exactly as published", pairs),
+            DataTable("Columns and their roles", ("column", "type", "role"), tuple(rows)),
+        )
 
-    def _render_errors(self) -> str:
+    def _list_errors(self) -> tuple[Block, ...]:
         if not self.error_curves:
-            return render_paragraph(
-                "The error of a count depends on more than the design; every answer has its own standard error."
+            return (
+                Text("The error of a count depends on more than the design; every answer has its own standard error."),
             )
         # Frequent values first; the curve that is read out comes first in the figure.
         curves = sorted(self.error_curves, key=lambda curve: curve.errors[0][1] or 0.0)
-        lines = [
+        rows = tuple(
             (f"{count:,}", *(describe_error(dict(curve.errors)[count] or 0.0) for curve in curves))
             for count in TABLE_COUNTS
-        ]
+        )
         headings = ("count", *(curve.name for curve in curves))
         caption = f"Standard error in % of the count, {CURVE_PREFIX} this share of the counted rows"
-        error_table = render_table(caption, headings, lines, numbers=range(1, len(headings)))
         assumption = (
             "Predicted from the buckets, for a condition that selects a small share of the records. The number of all "
             "people with a value is published exactly."
@@ -176,18 +185,16 @@ class Certificate:
             else "Predicted from the design alone, with equally frequent other values. About two counts in three are "
             "closer to the truth than one standard error."
         )
+        draw = partial(draw_error_by_count, self.error_curves, name_prefix=CURVE_PREFIX)
         return (
-            render_figure(partial(draw_error_by_count, self.error_curves, name_prefix=CURVE_PREFIX), NARROW)
-            + error_table
-            + render_paragraph(assumption, "quiet")
+            Picture(draw, NARROW_FIGURE),
+            DataTable(caption, headings, rows, tuple(range(1, len(headings)))),
+            Text(assumption, Tone.QUIET),
         )
 
-    def _render_checks(self) -> str:
-        rows = [(check.name, check.detail) for check in self.checks]
-        return render_facts("Checks of the release's files; all passed", rows)
-
-    def _render_limits(self) -> str:
-        return render_list(self.limits) + element("h3", "What was not checked") + render_list(UNCHECKED)
+    def _list_checks(self) -> Facts:
+        pairs = tuple((check.name, check.detail) for check in self.checks)
+        return Facts("Checks of the release's files; all passed", pairs)
 
 
 def make_certificate(release: str | Path, issue_date: date, decider: str = DEFAULT_DECIDER) -> Certificate:

@@ -6,28 +6,28 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
+from sfumato._document.document import Block, DataTable, Heading, Picture, Text, Tone
+from sfumato._document.html_markup import NOTHING, shorten_name
+from sfumato._evidence.audit_document.section_phrases import make_statement
 from sfumato._evidence.audit_dossier import Dossier
+from sfumato._evidence.certificate import CURVE_PREFIX, make_error_curves
 from sfumato._evidence.measured_utility import OwnAnswer
 from sfumato._figures import draw_against_truth, draw_error_by_count, draw_forest_plot
 from sfumato._figures.estimates_against_truth import split_by_size
 from sfumato._figures.number_format import format_exact_percent, format_quantity
-from sfumato._figures.svg import element
 from sfumato._query.release_error_prediction import predict_errors
-from sfumato._report.audit_report.section_phrases import render_statement
-from sfumato._report.certificate import CURVE_PREFIX, make_error_curves
-from sfumato._report.html_page import NOTHING, render_figure, render_paragraph, render_table, render_text, shorten_name
 
 MOST_QUESTIONS = 20
 """The most questions of the data steward with a table; the JSON output has all."""
 
 
-def render_utility(dossier: Dossier) -> str:
-    """Renders predicted and observed errors, and the data steward's own questions."""
-    utility, parts = dossier.utility, list[str]()
+def list_utility(dossier: Dossier) -> tuple[Block, ...]:
+    """Makes predicted and observed errors, and the data steward's own questions."""
+    utility, parts = dossier.utility, list[Block]()
     if curves := make_error_curves(predict_errors(dossier.release)):
-        parts.append(render_figure(partial(draw_error_by_count, curves, name_prefix=CURVE_PREFIX)))
+        parts.append(Picture(partial(draw_error_by_count, curves, name_prefix=CURVE_PREFIX)))
     if utility.known_answers:
-        parts.append(render_figure(partial(draw_against_truth, utility.answers)))
+        parts.append(Picture(partial(draw_against_truth, utility.answers)))
         rows = [
             (
                 f"below {format_quantity(size_class.high)}"
@@ -48,41 +48,37 @@ def render_utility(dossier: Dossier) -> str:
             "95% intervals that cover the truth",
         )
         caption = "Random counts, with conditions taken from records, on up to three public columns"
-        parts.append(render_table(caption, headings, rows, numbers=range(1, 5)))
+        parts.append(DataTable(caption, headings, tuple(rows), (1, 2, 3, 4)))
         parts.append(
-            render_paragraph(
+            Text(
                 "Both errors are root mean squares: of the standard errors, and of estimate minus truth. Counts of one "
                 "release are not independent of each other.",
-                "quiet",
+                Tone.QUIET,
             )
         )
     else:
         parts.append(
-            render_paragraph(
-                f"No count was compared with the truth: {utility.failure_reason or 'no count was possible.'}"
-            )
+            Text(f"No count was compared with the truth: {utility.failure_reason or 'no count was possible.'}")
         )
     if dossier.own_answers:
-        parts.append(element("h3", "The data steward's own questions"))
-        parts += map(_render_own_answer, dossier.own_answers[:MOST_QUESTIONS])
+        parts.append(Heading("The data steward's own questions"))
+        parts += [block for answer in dossier.own_answers[:MOST_QUESTIONS] for block in _list_own_answer(answer)]
         if len(dossier.own_answers) > MOST_QUESTIONS:
             parts.append(
-                render_paragraph(
-                    f"{len(dossier.own_answers) - MOST_QUESTIONS:,} more; the JSON output has all.", "quiet"
-                )
+                Text(f"{len(dossier.own_answers) - MOST_QUESTIONS:,} more; the JSON output has all.", Tone.QUIET)
             )
-    return "".join([*parts, render_statement(dossier, "fit_for_purpose")])
+    return *parts, make_statement(dossier, "fit_for_purpose")
 
 
 def _root_mean_square(numbers: Sequence[float]) -> float:
     return math.sqrt(sum(number**2 for number in numbers) / max(len(numbers), 1))
 
 
-def _render_own_answer(answer: OwnAnswer) -> str:
-    question = element("p", element("code", render_text(answer.sql)))
+def _list_own_answer(answer: OwnAnswer) -> list[Block]:
+    question = Text(answer.sql, Tone.CODE)
     if answer.failure_reason and not answer.rows:
-        return question + render_paragraph(f"Not answered: {answer.failure_reason}")
-    rows = [
+        return [question, Text(f"Not answered: {answer.failure_reason}")]
+    rows = tuple(
         (
             shorten_name(answer_row.label) or "all",
             answer_row.value_text,
@@ -91,23 +87,14 @@ def _render_own_answer(answer: OwnAnswer) -> str:
             _format_coverage(answer_row.low, answer_row.high, truth),
         )
         for answer_row, truth in answer.rows
-    ]
-    answer_table = render_table(
-        "Answer and truth", ("of", "estimate", "95% confidence interval", "truth", "covered"), rows, numbers=(1, 3)
     )
-    picture = (
-        render_figure(partial(draw_forest_plot, [answer_row for answer_row, _ in answer.rows])) if len(rows) > 1 else ""
-    )
-    return (
-        question
-        + answer_table
-        + picture
-        + (
-            render_paragraph(answer.failure_reason[:1].upper() + answer.failure_reason[1:], "quiet")
-            if answer.failure_reason
-            else ""
-        )
-    )
+    headings = ("of", "estimate", "95% confidence interval", "truth", "covered")
+    blocks: list[Block] = [question, DataTable("Answer and truth", headings, rows, (1, 3))]
+    if len(rows) > 1:
+        blocks.append(Picture(partial(draw_forest_plot, [answer_row for answer_row, _ in answer.rows])))
+    if answer.failure_reason:
+        blocks.append(Text(answer.failure_reason[:1].upper() + answer.failure_reason[1:], Tone.QUIET))
+    return blocks
 
 
 def _format_coverage(low: float | None, high: float | None, truth: float | None) -> str:

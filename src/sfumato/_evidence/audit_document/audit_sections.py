@@ -1,4 +1,4 @@
-"""Makes the audit report from the evidence and the statements of a person: ten sections to file.
+"""Makes the document of an audit from the evidence and the statements of a person: ten sections to file.
 
 Private: it shows counts of the table and what attackers can learn about its people. It gives no verdict, and states
 with every risk number what the number does not cover.
@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import version
 
+from sfumato._document.document import MOST_ROWS, Block, DataTable, Document, Facts, Items, make_section
+from sfumato._document.html_markup import shorten_name
+from sfumato._evidence.audit_document.risk_sections import (
+    list_inference,
+    list_intruder_test,
+    list_linkability,
+    list_singling_out,
+)
+from sfumato._evidence.audit_document.section_phrases import STATED_CAPTION
+from sfumato._evidence.audit_document.summary_section import list_summary
+from sfumato._evidence.audit_document.utility_section import list_utility
 from sfumato._evidence.audit_dossier import Dossier
+from sfumato._evidence.certificate import UNCHECKED, format_digest, list_column_roles, list_design_facts, list_uncovered
 from sfumato._evidence.stated_context import NOT_STATED
 from sfumato._figures.number_format import NOT_AVAILABLE
-from sfumato._report.audit_report.risk_sections import (
-    render_inference,
-    render_intruder_test,
-    render_linkability,
-    render_singling_out,
-)
-from sfumato._report.audit_report.section_phrases import STATED_CAPTION
-from sfumato._report.audit_report.summary_section import render_summary
-from sfumato._report.audit_report.utility_section import render_utility
-from sfumato._report.certificate import UNCHECKED, format_digest, list_column_roles, list_design_facts, list_uncovered
-from sfumato._report.html_page import MOST_ROWS, Page, Section, render_facts, render_list, render_table, shorten_name
 from sfumato._request.schema import NullPolicy
+from sfumato._verify.check_results import make_checks
 
 TITLE = "Evidence about a release"
 NULL_TEXTS: Mapping[str, str] = {
@@ -33,33 +35,33 @@ NULL_TEXTS: Mapping[str, str] = {
 }
 
 
-def make_audit_page(dossier: Dossier) -> Page:
-    """Makes the page with its ten sections."""
+def make_audit_document(dossier: Dossier) -> Document:
+    """Makes the document with its ten sections."""
     sections = [
-        Section("0. Summary", render_summary(dossier), is_sheet=True),
-        Section("1. Setting", _render_setting(dossier), has_page_break=True),
-        Section("2. Columns", _render_columns(dossier)),
-        Section("3. Singling out", render_singling_out(dossier)),
-        Section("4. Linkability", render_linkability(dossier)),
-        Section("5. Inference", render_inference(dossier), has_page_break=True),
-        Section("6. Motivated intruder", render_intruder_test(dossier)),
-        Section("7. Utility", render_utility(dossier), has_page_break=True),
-        Section("8. Design", _render_design(dossier)),
-        Section("9. Limits", _render_limits(dossier)),
+        make_section("0. Summary", *list_summary(dossier), is_sheet=True),
+        make_section("1. Setting", _make_setting(dossier), has_page_break=True, is_page_only=True),
+        make_section("2. Columns", *_list_columns(dossier), is_page_only=True),
+        make_section("3. Singling out", *list_singling_out(dossier), is_page_only=True),
+        make_section("4. Linkability", *list_linkability(dossier), is_page_only=True),
+        make_section("5. Inference", *list_inference(dossier), has_page_break=True, is_page_only=True),
+        make_section("6. Motivated intruder", *list_intruder_test(dossier), is_page_only=True),
+        make_section("7. Utility", *list_utility(dossier), has_page_break=True, is_page_only=True),
+        make_section("8. Design", *_list_design(dossier), is_page_only=True),
+        make_section("9. Limits", _list_limits(dossier), is_page_only=True),
     ]
     name = dossier.manifest.sensitive_name
     ending = (
         f"Made with sfumato {version('sfumato')} on {dossier.report_date.isoformat()}, from the release and its "
         f"original table. Tables are cut to {MOST_ROWS} rows or fewer; the JSON output of audit has all rows."
     )
-    return Page(TITLE, f"A table in which {name!r} is protected", tuple(sections), ending, is_private=True)
+    return Document(TITLE, f"A table in which {name!r} is protected", tuple(sections), ending, is_private=True)
 
 
-def _render_setting(dossier: Dossier) -> str:
-    return render_facts(STATED_CAPTION, dossier.context.list_entries("setting"))
+def _make_setting(dossier: Dossier) -> Facts:
+    return Facts(STATED_CAPTION, tuple(dossier.context.list_entries("setting")))
 
 
-def _render_columns(dossier: Dossier) -> str:
+def _list_columns(dossier: Dossier) -> tuple[Block, ...]:
     manifest, column_reasons = dossier.manifest, dossier.context.column_reasons
     rows = [
         (shorten_name(name), kind, role, column_reasons.get(name, NOT_STATED))
@@ -82,12 +84,12 @@ def _render_columns(dossier: Dossier) -> str:
         ("persons", checks.get("persons", NOT_AVAILABLE)),
         ("accepted", checks.get("accepted", NOT_AVAILABLE)),
     ]
-    return render_table(
-        "Each column and its role", ("column", "type", "technique", "why it is needed"), rows
-    ) + render_facts("Records and values", fact_rows)
+    headings = ("column", "type", "technique", "why it is needed")
+    table = DataTable("Each column and its role", headings, tuple(rows))
+    return table, Facts("Records and values", tuple(fact_rows))
 
 
-def _render_design(dossier: Dossier) -> str:
+def _list_design(dossier: Dossier) -> tuple[Block, ...]:
     manifest = dossier.manifest
     request_text = ", ".join(
         f"{key} {value}"
@@ -109,18 +111,14 @@ def _render_design(dossier: Dossier) -> str:
         ("seed", "secret" if dossier.seed is None else str(dossier.seed)),
         ("command", dossier.command or NOT_STATED),
     ]
-    rows = [
-        (check.name, "passed" if check.has_passed else "FAILED", check.detail) for check in dossier.verification.checks
-    ]
-    return render_facts("The design, exactly as published", fact_rows) + render_table(
-        "Verification", ("check", "result", "detail"), rows
-    )
+    checks = make_checks("Verification", dossier.verification.checks)
+    return Facts("The design, exactly as published", tuple(fact_rows)), checks
 
 
-def _render_limits(dossier: Dossier) -> str:
+def _list_limits(dossier: Dossier) -> Items:
     attack_limits = [
         "Only the listed attackers were run; an attacker who knows more may guess more. Their success holds for this "
         "release and the attacked people.",
         UNCHECKED[1],
     ]
-    return render_list([*list_uncovered(dossier.manifest), *attack_limits])
+    return Items((*list_uncovered(dossier.manifest), *attack_limits))

@@ -1,4 +1,4 @@
-"""The report's sections about risks: singling out, linkability, inference, and the motivated intruder."""
+"""The sections about risks: singling out, linkability, inference, and the motivated intruder."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 
+from sfumato._document.document import Block, DataTable, Facts, Picture, Text, Tone
+from sfumato._document.html_markup import NOTHING, shorten_name
+from sfumato._evidence.audit_document.section_phrases import describe_odds, make_statement
 from sfumato._evidence.audit_dossier import Dossier
 from sfumato._figures import (
     AttackSuccess,
@@ -20,10 +23,10 @@ from sfumato._figures import (
     draw_uniqueness,
 )
 from sfumato._figures.number_format import NOT_AVAILABLE, format_count, format_exact_percent, format_percent
-from sfumato._report.audit_report.section_phrases import ARROW, describe_odds, render_statement
-from sfumato._report.html_page import NOTHING, render_facts, render_figure, render_paragraph, render_table, shorten_name
+from sfumato._publish.exposure_section import make_belief_table
 from sfumato._request.guarantee import Guarantee
-from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION, Attack
+from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION
+from sfumato._verify.check_results import make_checks
 
 MAX_DENOMINATOR = 100
 MOST_SETS, MOST_VALUES = 10, 20
@@ -41,8 +44,8 @@ ATTACKERS = (
 )
 
 
-def render_singling_out(dossier: Dossier) -> str:
-    """Renders the sizes of equivalence classes, by all public columns and by few."""
+def list_singling_out(dossier: Dossier) -> tuple[Block, ...]:
+    """Makes the sizes of equivalence classes, by all public columns and by few."""
     singling_out = dossier.singling_out
     curves = [ClassSizeCurve("as published", singling_out.after_bins)]
     if singling_out.before_bins is not None:
@@ -71,29 +74,27 @@ def render_singling_out(dossier: Dossier) -> str:
     )
     if singling_out.untried_columns:
         tried_note += f" Not tried together: {', '.join(singling_out.untried_columns)}."
-    return "".join(
-        [
-            render_figure(partial(draw_uniqueness, curves)),
-            render_facts("Equivalence classes by all public columns", fact_rows),
-            render_table(
-                "Sets of at most three columns with most unique records",
-                ("columns", "unique records"),
-                rows,
-                numbers=(1,),
-            ),
-            render_paragraph(tried_note, "quiet"),
-            render_paragraph(
-                "Anyone who knows these columns can re-identify a unique record; section 5 shows what the record "
-                "discloses about the protected value. Columns in other forms elsewhere were not compared.",
-                "quiet",
-            ),
-            render_statement(dossier, "threshold"),
-        ]
+    return (
+        Picture(partial(draw_uniqueness, curves)),
+        Facts("Equivalence classes by all public columns", tuple(fact_rows)),
+        DataTable(
+            "Sets of at most three columns with most unique records",
+            ("columns", "unique records"),
+            tuple(rows),
+            (1,),
+        ),
+        Text(tried_note, Tone.QUIET),
+        Text(
+            "Anyone who knows these columns can re-identify a unique record; section 5 shows what the record "
+            "discloses about the protected value. Columns in other forms elsewhere were not compared.",
+            Tone.QUIET,
+        ),
+        make_statement(dossier, "threshold"),
     )
 
 
-def render_linkability(dossier: Dossier) -> str:
-    """Renders the records that can be joined, and the tests of row order."""
+def list_linkability(dossier: Dossier) -> tuple[Block, ...]:
+    """Makes the records that can be joined, and the tests of row order."""
     links, checks = dossier.audit.linkage, {item.name: item for item in dossier.verification.checks}
     fact_rows = [("linked by", ", ".join(map(shorten_name, links.columns)) or "no column")]
     fact_rows.append(
@@ -112,48 +113,45 @@ def render_linkability(dossier: Dossier) -> str:
         for item in dossier.audit.order_tests
     ]
     headings = ("comparison", "result", "standard deviations", "records")
-    return "".join(
-        [
-            render_facts("Records that can be joined", fact_rows),
-            render_table("Row orders that could match records with people", headings, rows, numbers=(2, 3)),
-            render_paragraph(
-                "Independent orders exceed 4.9 standard deviations once in a million tests; 0 means that too few "
-                "people differ. Orders that were not compared may still disclose something.",
-                "quiet",
-            ),
-            render_statement(dossier, "registers"),
-        ]
+    return (
+        Facts("Records that can be joined", tuple(fact_rows)),
+        DataTable("Row orders that could match records with people", headings, tuple(rows), (2, 3)),
+        Text(
+            "Independent orders exceed 4.9 standard deviations once in a million tests; 0 means that too few "
+            "people differ. Orders that were not compared may still disclose something.",
+            Tone.QUIET,
+        ),
+        make_statement(dossier, "registers"),
     )
 
 
-def render_inference(dossier: Dossier) -> str:
-    """Renders the proved guarantee, then attack success by knowledge."""
+def list_inference(dossier: Dossier) -> tuple[Block, ...]:
+    """Makes the proved guarantee, then attack success by knowledge."""
     audit, manifest = dossier.audit, dossier.manifest
-    parts = [_render_guarantee(dossier)]
+    parts: list[Block] = [_make_guarantee(dossier)]
     for about in dict.fromkeys(item.protected_column for item in audit.attacks):
         attack_successes = [
             AttackSuccess.of(item, manifest.mechanism_name) for item in audit.attacks if item.protected_column == about
         ]
-        parts.append(render_figure(partial(draw_attack_scenarios, attack_successes), WIDE_FIGURE))
-    parts.append(render_paragraph(ATTACKERS if audit.attacks else f"No attack was run: {audit.skip_reason}", "quiet"))
+        parts.append(Picture(partial(draw_attack_scenarios, attack_successes), WIDE_FIGURE))
+    parts.append(Text(ATTACKERS if audit.attacks else f"No attack was run: {audit.skip_reason}", Tone.QUIET))
     if audit.unique_matches is not None:
-        parts.append(render_paragraph(WITHOUT_KEY.format(audit.unique_matches), "quiet"))
-    parts += _render_exposure(dossier)
+        parts.append(Text(WITHOUT_KEY.format(audit.unique_matches), Tone.QUIET))
+    parts += _list_exposures(dossier)
     if dossier.spec is not None and dossier.spec.bound is not None:
         total = max(sum(item.count for item in dossier.values), 1)
         shares = {item.name: item.count / total for item in dossier.values}
         is_any_prior = manifest.mechanism.guarantee is Guarantee.ANY_PRIOR
         parts.append(
-            render_figure(
+            Picture(
                 partial(draw_posterior_by_prior, BeliefBound.of(dossier.spec.bound, shares, is_any_prior=is_any_prior))
             )
         )
-    parts += [_render_values(dossier), render_statement(dossier, "acceptable_gain")]
-    return "".join(parts)
+    return *parts, _make_value_table(dossier), make_statement(dossier, "acceptable_gain")
 
 
-def _render_guarantee(dossier: Dossier) -> str:
-    """Renders what the design alone guarantees against every attacker; nothing measured."""
+def _make_guarantee(dossier: Dossier) -> Facts:
+    """Makes what the design alone guarantees against every attacker; nothing measured."""
     guarantee, spec = dossier.manifest.mechanism.guarantee, dossier.spec
     checks = [item.detail for item in dossier.verification.checks if item.name == "promise"]
     fact_rows = [
@@ -163,41 +161,25 @@ def _render_guarantee(dossier: Dossier) -> str:
         ("largest factor of odds", describe_odds(dossier)),
     ]
     caption = "Proved from the published design; the rest of this section is measured"
-    return render_facts(caption, [(item[0], item[1]) for item in fact_rows])
+    return Facts(caption, tuple((item[0], item[1]) for item in fact_rows))
 
 
-def _render_exposure(dossier: Dossier) -> Iterator[str]:
-    """Renders the exposure by each public column, without and with the release."""
+def _list_exposures(dossier: Dossier) -> Iterator[Block]:
+    """Lists the exposure by each public column, without and with the release."""
     audit = dossier.audit
     for about in dict.fromkeys(attack.protected_column for attack in audit.column_attacks):
         column_attacks = [attack for attack in audit.column_attacks if attack.protected_column == about]
         if dossier.spec is not None:
             bound = "" if dossier.spec.bound is None else f"of {dossier.spec.bound.posterior}"
-            yield render_figure(
+            yield Picture(
                 partial(draw_exposure_by_column, [ColumnExposure.of(attack) for attack in column_attacks], bound=bound)
             )
-        rows = [_make_belief_row(shorten_name(attack.known_columns[0]), attack) for attack in column_attacks]
-        caption = (
-            f"Inference of {about!r} by an attacker who knows one public column, without the release{ARROW}with it"
-        )
-        headings = ("knows", "correct guesses", "mean confidence in the truth", "highest", "clearly above the bound")
-        yield render_table(caption, headings, rows, numbers=range(1, 5))
+        yield make_belief_table(about, column_attacks)
     if audit.column_attacks:
-        yield render_paragraph(
-            EXPOSURE_EXPLANATION.format(max(attack.records for attack in audit.column_attacks)), "quiet"
-        )
+        yield Text(EXPOSURE_EXPLANATION.format(max(attack.records for attack in audit.column_attacks)), Tone.QUIET)
 
 
-def _make_belief_row(name: str, attack: Attack) -> tuple[str, ...]:
-    beliefs = [attack.without_release, *([] if attack.with_release is None else [attack.with_release])]
-    numbers = zip(
-        *((belief.success, belief.mean_belief, belief.worst_belief, belief.share_well_above) for belief in beliefs),
-        strict=True,
-    )
-    return name, *(ARROW.join(map(format_exact_percent, pair)) for pair in numbers)
-
-
-def _render_values(dossier: Dossier) -> str:
+def _make_value_table(dossier: Dossier) -> DataTable:
     total = max(sum(protected_value.count for protected_value in dossier.values), 1)
     rows = [
         (
@@ -217,11 +199,11 @@ def _render_values(dossier: Dossier) -> str:
         f"Values, most frequent first. The bound covers {covered_count:,} of {len(rows):,} values, against the "
         f"attackers of this guarantee ({guarantee})"
     )
-    return render_table(
+    return DataTable(
         caption,
         ("value", "count", "share", "highest confidence", "covered"),
-        rows,
-        numbers=(1, 2, 3),
+        tuple(rows),
+        (1, 2, 3),
         max_rows=MOST_VALUES,
     )
 
@@ -238,8 +220,8 @@ def explain_uncovered(dossier: Dossier) -> str:
     return "above the prior, only the odds are bounded" if dossier.spec.bound is not None else "no bound was requested"
 
 
-def render_intruder_test(dossier: Dossier) -> str:
-    """Renders each attack with its control, the checks, and their self-test."""
+def list_intruder_test(dossier: Dossier) -> tuple[Block, ...]:
+    """Makes each attack with its control, the checks, and their self-test."""
     audit = dossier.audit
     rows = [
         (
@@ -254,37 +236,32 @@ def render_intruder_test(dossier: Dossier) -> str:
         for item in audit.attacks
     ]
     headings = ("knows", "people", "success without", "success with", "95% confidence interval", "control", "seed")
-    parts = [
-        render_table("Each attack: knowledge and success", headings, rows, numbers=range(1, 6)),
-        render_paragraph(
+    parts: list[Block] = [
+        DataTable("Each attack: knowledge and success", headings, tuple(rows), (1, 2, 3, 4, 5)),
+        Text(
             "The control is the same attack on people without a record in the release: it measures what the release "
             "teaches in general. Attackers who know public columns learned from the original, about each half of the "
             "people from the other half. Real attackers usually know less.",
-            "quiet",
+            Tone.QUIET,
         )
         if audit.attacks
-        else render_paragraph(f"No attack was run: {audit.skip_reason}"),
+        else Text(f"No attack was run: {audit.skip_reason}"),
     ]
     curves = [
         KnownOthersCurve(f"{dossier.manifest.mechanism_name}, {name}", curve_points)
         for name, curve_points in audit.success_by_share.items()
     ]
     if any(item.known_points for item in curves):
-        parts.append(render_figure(partial(draw_known_others, curves)))
-    parts += [_render_checks(dossier), _render_controls(dossier), render_statement(dossier, "intruder_knows")]
-    return "".join(parts)
+        parts.append(Picture(partial(draw_known_others, curves)))
+    checks = make_checks("Checks of a correctly made release", audit.checks)
+    return *parts, checks, *_list_self_tests(dossier), make_statement(dossier, "intruder_knows")
 
 
 def _format_interval(interval: tuple[float, float]) -> str:
     return f"{format_exact_percent(interval[0])} to {format_exact_percent(interval[1])}"
 
 
-def _render_checks(dossier: Dossier) -> str:
-    rows = [("passed" if check.has_passed else "FAILED", check.detail) for check in dossier.audit.checks]
-    return render_table("Checks of a correctly made release", ("result", "detail"), rows)
-
-
-def _render_controls(dossier: Dossier) -> str:
+def _list_self_tests(dossier: Dossier) -> tuple[Block, ...]:
     rows = [
         (
             control.corruption,
@@ -296,9 +273,8 @@ def _render_controls(dossier: Dossier) -> str:
     ]
     caption = "Self-test: do the checks detect a deliberately corrupted release?"
     headings = ("corruption", "result", "standard deviations", "smallest fault detected")
-    table_html = render_table(caption, headings, rows, numbers=(2,))
-    return table_html + render_paragraph(
+    return DataTable(caption, headings, tuple(rows), (2,)), Text(
         "Each check has a false alarm once in a million. Faults smaller than those in the last column may remain "
         "undetected.",
-        "quiet",
+        Tone.QUIET,
     )

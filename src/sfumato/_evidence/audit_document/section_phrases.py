@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 
+from sfumato._document.document import Facts
 from sfumato._evidence.audit_dossier import Dossier
 from sfumato._evidence.stated_context import SECTIONS
 from sfumato._figures.number_format import NOT_AVAILABLE
-from sfumato._report.html_page import render_facts
 
 ARROW = " \u2192 "
 STATED_CAPTION = "Stated by a person, not checked"
 
 
-def render_statement(dossier: Dossier, *keys: str) -> str:
-    """Renders a person's statements about a section, or that there are none."""
-    pairs = [(SECTIONS["judgement"][key], dossier.context.get_entry("judgement", key)) for key in keys]
-    return render_facts(STATED_CAPTION, pairs)
+def make_statement(dossier: Dossier, *keys: str) -> Facts:
+    """Makes the facts of a person's statements about a section, or that there are none."""
+    pairs = tuple((SECTIONS["judgement"][key], dossier.context.get_entry("judgement", key)) for key in keys)
+    return Facts(STATED_CAPTION, pairs)
 
 
 def describe_odds(dossier: Dossier) -> str:

@@ -1,0 +1,35 @@
+"""A table of estimates: columns of values and of numbers with intervals, footnotes and a legend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sfumato._figures.estimate_format import NumberCell
+
+
+@dataclass(frozen=True)
+class EstimateColumn:
+    """A column: cells of a number, or strings."""
+
+    heading: str
+    texts: tuple[str, ...] = ()
+    cells: tuple[NumberCell, ...] = ()
+    marks: tuple[str, ...] = ()
+    """The footnote marks behind each cell."""
+
+
+@dataclass(frozen=True)
+class EstimateTable:
+    """Columns of equal length, with footnotes and remarks."""
+
+    columns: tuple[EstimateColumn, ...]
+    footnotes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """The legend of the cells, and the method behind the numbers."""
+    adjusted_columns: tuple[str, ...] = ()
+    """The string columns that hold numbers nevertheless."""
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows shown."""
+        return max((len(column.cells or column.texts) for column in self.columns), default=0)
