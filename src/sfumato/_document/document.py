@@ -30,6 +30,8 @@ class Tone(StrEnum):
 
     PLAIN = "plain"
     STRONG = "strong"
+    ANSWER = "answer"
+    """The answer to the question of a heading."""
     QUIET = "quiet"
     """An explanation that a reader may skip."""
     GUARANTEE = "guarantee"

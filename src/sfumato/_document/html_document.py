@@ -125,7 +125,7 @@ def _render_text_block(block: Text) -> str:
             return element("p", element("code", render_text(block.text)))
         case Tone.STRONG:
             return element("p", element("strong", render_text(block.text)))
-    return render_paragraph(block.text, "quiet" if block.tone is Tone.QUIET else None)
+    return render_paragraph(block.text, block.tone if block.tone in (Tone.QUIET, Tone.ANSWER) else None)
 
 
 def _render_alert(alert: Alert) -> str:

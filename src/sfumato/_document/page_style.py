@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 
-from sfumato._figures.figure_style import COLOURS, STYLE
-
-_WARNING = ("#a11212", "#ff9c8f")
+from sfumato._figures.figure_style import ALERT_STYLE, COLOURS, STYLE
 
 
 def _write_variables(by_night: bool) -> str:
-    pairs = {**COLOURS, "warning": _WARNING}
     declarations = (
-        f"--{name}:{f'light-dark({day},{night})' if by_night else day}" for name, (day, night) in pairs.items()
+        f"--{name}:{f'light-dark({day},{night})' if by_night else day}" for name, (day, night) in COLOURS.items()
     )
     return ";".join(declarations)
 
@@ -29,6 +26,7 @@ h1{{font-size:1.6em;line-height:1.2;margin:0 0 .3em}}
 h2{{font-size:1.15em;line-height:1.3;margin:1.6em 0 .5em;padding-top:.5em;border-top:2px solid var(--ink)}}
 h3{{font-size:1em;margin:1.2em 0 .3em}}
 p{{margin:.4em 0 .7em;max-width:46em}}ul{{margin:.4em 0 .7em;padding-left:1.2em;max-width:46em}}li{{margin:.2em 0}}
+.answer{{font-size:1.3em;font-weight:650;margin:.2em 0 .6em}}
 .subtitle{{color:var(--quiet);font-size:1.05em}}.quiet{{color:var(--quiet)}}
 .promise{{background:var(--zone);border-left:4px solid var(--s0);padding:.7em 1em;margin:.8em 0}}
 .promise p:last-child{{margin-bottom:0}}
@@ -56,9 +54,9 @@ table.facts th{{overflow-wrap:break-word}}.data.facts th{{width:24%;font-weight:
 .figure .sfumato figcaption{{font-size:14px;line-height:1.45}}.figure .narrow{{display:none}}
 .figure .scroll table{{font-size:12px}}
 .columns{{display:grid;grid-template-columns:1fr 1fr;gap:0 28px}}.columns>*{{min-width:0}}
-.ribbon{{position:sticky;top:0;z-index:1;background:var(--warning);color:var(--ground);text-align:center;font-weight:700;
+.ribbon{{position:sticky;top:0;z-index:1;background:var(--stop);color:var(--ground);text-align:center;font-weight:700;
 font-size:13px;letter-spacing:.04em;padding:3px 12px}}
-.tag{{display:inline-block;border:1px solid var(--warning);color:var(--warning);font-size:11px;font-weight:700;
+.tag{{display:inline-block;border:1px solid var(--stop);color:var(--stop);font-size:11px;font-weight:700;
 letter-spacing:.06em;padding:0 5px;margin-left:.6em;vertical-align:.15em}}
 code{{font:.92em/1.4 ui-monospace,'DejaVu Sans Mono',monospace}}
 @media (max-width:719px){{.figure .wide{{display:none}}.figure .narrow{{display:block}}
@@ -109,4 +107,4 @@ def write_stylesheet(footer: str, margin: str = "13mm 15mm 15mm") -> str:
     """The whole stylesheet, with the footer of printed pages (our own text) and the paper margin."""
     safe_footer = re.sub(r"[^\w .,:()-]", " ", footer)  # a style sheet has rules of its own
     paper = _PAPER.replace("FOOTER", f'"{safe_footer}"').replace("MARGIN", margin)
-    return STYLE + "".join((_SCREEN + paper).splitlines())
+    return STYLE + ALERT_STYLE + "".join((_SCREEN + paper).splitlines())

@@ -40,6 +40,7 @@ from sfumato._terminal_safe import escape_unprintable
 STYLES = {
     Tone.PLAIN: "",
     Tone.STRONG: "bold",
+    Tone.ANSWER: "bold",
     Tone.QUIET: "dim",
     Tone.GUARANTEE: "",
     Tone.CODE: "bold",

@@ -11,6 +11,8 @@ COLOURS = {
     "grid": ("#e3e7eb", "#2d333a"),
     "zone": ("#eef2f6", "#22282f"),
     "grey": ("#6b7280", "#a3acb8"),
+    "stop": ("#a11212", "#ff9c8f"),
+    "caution": ("#8a5300", "#f0b64f"),
     "s0": ("#0068a8", "#5eb3f0"),
     "s1": ("#c8500a", "#ff9d5c"),
     "s2": ("#007f5f", "#3ccfa2"),
@@ -22,7 +24,7 @@ COLOURS = {
     "s8": ("#642da4", "#fdcbf8"),
     "s9": ("#681053", "#ca8fc4"),
 }
-"""Light and dark colours. Lines take s0, s1, ... in turn; grey is for comparison.
+"""Light and dark colours. Lines take s0, s1, ... in turn; grey is for comparison, stop and caution are for advice.
 
 Colour-blind readers can distinguish any two of the ten, and each is readable as text on the background. A search among
 calm colours chose the most distant ones, given the first three.
@@ -74,9 +76,22 @@ STYLE = "".join(
 _NIGHT = ":is([data-jp-theme-light=false],.vscode-dark,.vscode-high-contrast,[theme=dark]) .sfumato{color-scheme:dark}"
 _DAY = ":is([data-jp-theme-light=true],.vscode-light,[theme=light]) .sfumato{color-scheme:light}"
 
+ALERT_STYLE = "".join(
+    [
+        ".alert{border-left:4px solid var(--quiet);padding:.1em .9em;margin:.5em 0}.alert p{margin:.2em 0}",
+        ".alert>p>strong{color:var(--ground);background:var(--quiet);font-size:.72em;letter-spacing:.05em;",
+        "padding:.1em .5em;margin-right:.3em;vertical-align:.08em}",
+        ".alert.stop{border-color:var(--stop);background:var(--zone)}.alert.stop>p>strong{background:var(--stop)}",
+        ".alert.warning{border-color:var(--caution)}.alert.warning>p>strong{background:var(--caution)}",
+        ".alert.note{border-color:var(--grid)}",
+    ]
+)
+"""Stops, warnings and notes differ at a glance: by colour, by weight, and by the word."""
+
 NOTEBOOK_STYLE = "".join(
     [
         STYLE,
+        ALERT_STYLE,
         _NIGHT,  # Jupyter, Visual Studio Code and Colab mark dark mode by these attributes
         _DAY,
         ".sfumato.cell{padding:.6em .8em;font-size:13px;max-width:100%}.sfumato.cell p{margin:.3em 0;max-width:60em}",

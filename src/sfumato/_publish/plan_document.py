@@ -87,7 +87,7 @@ def _make_answer(outlook: PublicationPlan, decider: str) -> Section:
     )
     others = [notice for notice in outlook.notices if notice.code != REFUSED_CODE]
     section = make_section(
-        "Can I publish this?", Text(answer_question(outlook), Tone.STRONG), Alerts.of(others), Text(ABOUT, Tone.QUIET)
+        "Can I publish this?", Text(answer_question(outlook), Tone.ANSWER), Alerts.of(others), Text(ABOUT, Tone.QUIET)
     )
     return replace(section, blocks=(*section.blocks, Decision(not refusals, decider, refusals)))
 

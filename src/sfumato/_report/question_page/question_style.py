@@ -11,7 +11,7 @@ border-radius:4px;padding:.5em .9em;list-style:none;text-align:center}
 #asking>summary::-webkit-details-marker,#question .fold{display:none}
 .unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
 #status{margin:.3em 0;color:var(--quiet);min-height:1.5em}#status:empty{display:none}
-.alarm{color:var(--warning);font-weight:600}
+.alarm{color:var(--stop);font-weight:600}
 #question fieldset{border:0;border-top:2px solid var(--ink);margin:0 0 1.1em;padding:.55em 0 0;min-width:0}
 #question legend{float:left;width:100%;padding:0;margin:0 0 .35em;font-weight:700;font-size:1.02em}
 #question legend+*{clear:both}
