@@ -120,8 +120,8 @@ def _make_advice(comparison: Comparison, decider: str) -> Section:
     )
     return make_section(
         "Recommendation",
-        Text(ABOUT, Tone.QUIET),
         Text(comparison.recommendation, Tone.GUARANTEE),
+        Text(ABOUT, Tone.QUIET),
         Facts(f"Request for {comparison.column!r}", pairs),
         Text(f"The choice of mechanism, and whether its guarantee suffices, is up to {decider}."),
     )
@@ -187,7 +187,7 @@ def _draw_errors(comparison: Comparison) -> Picture:
 
 def _make_layer(layer: ComparisonTable) -> tuple[Block, ...]:
     numbers = tuple(range(layer.text_columns, len(layer.headings)))
-    return DataTable(layer.title, layer.headings, layer.rows, numbers), Text(layer.note, Tone.QUIET)
+    return DataTable("", layer.headings, layer.rows, numbers), Text(layer.note, Tone.QUIET)
 
 
 def _list_reasons(comparison: Comparison) -> Items:
