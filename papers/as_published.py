@@ -20,7 +20,7 @@ from sfumato._core.option_fields import list_flags
 from sfumato._planning.mechanism_choice import AUTO
 from sfumato._query.release import Release
 from sfumato.cli.option_group import make_command_parameter
-from sfumato.cli.options import PROMISE_PANEL, PromiseOptions
+from sfumato.cli.options import GUARANTEE_PANEL, GuaranteeOptions
 from sfumato.cli.query_command import QueryOptions
 from sfumato.errors import QueryError, SpecError
 from sfumato.mechanisms import REGISTRY
@@ -68,7 +68,7 @@ AS_PUBLISHED = typer.Option(
     "--as-published",
     metavar="WORK",
     help=f"Whose settings to take: {', '.join(SETTINGS)}.",
-    rich_help_panel=PROMISE_PANEL,
+    rich_help_panel=GUARANTEE_PANEL,
     autocompletion=lambda: list(SETTINGS),
 )
 
@@ -82,7 +82,7 @@ def find_settings(name: str) -> PrintedSettings:
     return SETTINGS[name]
 
 
-class PrintedPromiseOptions(PromiseOptions):
+class PrintedGuaranteeOptions(GuaranteeOptions):
     """The options of a request, with those of the mechanism as a work prints them; what is given by a flag wins."""
 
     @classmethod

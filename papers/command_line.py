@@ -13,7 +13,7 @@ import typer.main
 from rich.table import Table
 
 from papers import experiments as registry
-from papers.as_published import AS_PUBLISHED, PrintedPromiseOptions, ask_as_published, check_release
+from papers.as_published import AS_PUBLISHED, PrintedGuaranteeOptions, ask_as_published, check_release
 from papers.experiment import Experiment
 from papers.reproduction import Reproduction, reproduce
 from papers.works import find_work
@@ -73,7 +73,7 @@ def run_experiments(
 
 def plan(
     described: PlanTableOptions,
-    promise: PrintedPromiseOptions,
+    promise: PrintedGuaranteeOptions,
     accepting: StopOptions,
     aimed: TargetOptions,
     where: EngineOptions,
@@ -88,7 +88,7 @@ def plan(
 def publish(
     table: RequestPath,
     described: TableOptions,
-    promise: PrintedPromiseOptions,
+    promise: PrintedGuaranteeOptions,
     stops: StopOptions,
     where: EngineOptions,
     written: ReleaseOptions,

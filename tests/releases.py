@@ -18,7 +18,7 @@ from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
 from sfumato._query.release import Release
 from sfumato._records import DATA_FILE
-from sfumato._release.manifest import FIRST_TEMPLATE, MANIFEST, README, WEIGHTS, compute_manifest_digest
+from sfumato._release.manifest import MANIFEST, README, README_TEMPLATE, WEIGHTS, compute_manifest_digest
 from sfumato._release.manifest_reader import parse_manifest
 from sfumato._release.readme import make_readme
 from sfumato._request.belief_bounds import BreachBound, PrivacySpec, Tolerance
@@ -156,7 +156,7 @@ def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], Any] = lambda
     change(edited)
     with contextlib.suppress(ReleaseFormatError, pa.ArrowException, OSError):  # some edits leave nothing to fit
         manifest = parse_manifest(edited)
-        if manifest.readme_template >= FIRST_TEMPLATE:
+        if manifest.readme_template >= README_TEMPLATE:
             rows = sum(pq.read_metadata(path).num_rows for path in manifest.list_data_paths(folder))
             (folder / README).write_bytes(make_readme(manifest, rows).encode())
     fit_digests(folder, change)

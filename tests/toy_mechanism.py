@@ -22,7 +22,7 @@ from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
 from sfumato._records.value_records import ValueEncoding
 from sfumato._request.belief_bounds import BreachBound
-from sfumato._request.guarantee import Guarantee
+from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram
 from sfumato._verify.check_results import Check
 from sfumato._verify.distributions import single_value_checks as value_distribution
@@ -132,9 +132,9 @@ def shown(design: Design, /) -> ValueEncoding:
     return design.operator.make_encoding()
 
 
-def promise(design: Design, /) -> str:
+def promise(design: Design, /) -> GuaranteeStatement:
     """The usual bound."""
-    return f"{state_any_prior(design.bound)} It stays with probability {float(design.stays):.4g}."
+    return state_any_prior(design.bound, f"It stays with probability {float(design.stays):.4g}.")
 
 
 MECHANISM = Mechanism(

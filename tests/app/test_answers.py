@@ -207,7 +207,7 @@ def test_release_shows_what_it_is_in_one_line_and_in_a_notebook(publication: Pub
     release = publication.release
     assert not UNPRINTABLE.search(repr(release))
     shown = parsed(release._repr_html_())
-    assert " ".join(release.promise.split()) in words(shown)
+    assert " ".join(release.guarantee.exact.split()) in words(shown)
     rows = [[words(cell) for cell in row] for row in shown.findall(".//tbody/tr")]
     assert [row[1:] for row in rows] == [[kind, role] for _, kind, role in release.columns]
     assert "UNFIT TO PUBLISH" in words(shown)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from command_line import fail, people, run, write_csv
-from sfumato._release.manifest import compute_manifest_digest
+from sfumato._release.manifest import FORMAT, compute_manifest_digest
 
 QUESTION = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"
 
@@ -66,10 +66,12 @@ def edit(release: Path, change: Callable[[dict[str, Any]], Any], *, sign: bool =
 
 
 def test_release_of_a_newer_format_is_refused_with_how_to_update(desk: Path, release: Path) -> None:
-    edit(release, lambda written: written["sfumato"].update(format=5), sign=True)
+    edit(release, lambda written: written["sfumato"].update(format=FORMAT + 1), sign=True)
     for command in reading("release"):
         sentence = fail(desk, *command)
-        assert sentence.startswith("the release has format 5, and this version reads up to 4: update sfumato (pip")
+        assert sentence.startswith(
+            f"the release has format {FORMAT + 1}, and this version reads up to {FORMAT}: update sfumato (pip"
+        )
 
 
 @pytest.mark.parametrize(

@@ -201,8 +201,8 @@ def test_a_release_of_buckets_is_replaced_by_force(desk: Path, out: str) -> None
 def test_info_tells_what_is_promised_and_how_to_count(made: Made, way: str) -> None:
     told = succeed("info", made.folder, "--json").json
     assert told["mechanism"] == ("anatomy" if way == "diversity" else "buckets")
-    assert "bucket" in told["promise"]
-    assert "at most its cap" in told["promise"]
+    assert "bucket" in told["statement"]["exact"]
+    assert "at most its cap" in told["statement"]["exact"]
     shown = succeed("info", made.folder).words
     assert "Estimators: inverse, shrunk, uniform" in shown
     assert ("not protected" in shown) == (way == "caps")
@@ -535,7 +535,7 @@ def test_caps_that_promise_nothing_are_noticed(folder: Path) -> None:
         design["caps"] = ["1"] * len(design["caps"])
 
     edit_manifest(folder, lift)
-    assert failed_alone(folder) == ["promise"]
+    assert failed_alone(folder) == ["guarantee"]
 
 
 @few_ways
@@ -544,7 +544,7 @@ def test_lower_caps_than_the_buckets_keep_are_noticed(folder: Path, way: str) ->
         written["sfumato"]["design"]["caps"][0] = "1/1000"
 
     edit_manifest(folder, lower)
-    assert failed_alone(folder) == (["domain", "promise"] if way == "diversity" else ["domain"])
+    assert failed_alone(folder) == (["domain", "guarantee"] if way == "diversity" else ["domain"])
 
 
 @pytest.mark.slow

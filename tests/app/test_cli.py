@@ -50,7 +50,7 @@ from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
 from sfumato.cli.app import build
 from sfumato.cli.command_settings import EXAMPLES
 from sfumato.cli.flags import format_flag
-from sfumato.cli.options import PromiseOptions
+from sfumato.cli.options import GuaranteeOptions
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._bucketization.buckets import Sizes
 from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
@@ -60,7 +60,8 @@ from sfumato.mechanisms.mechanism import AnyMechanism, NoOptions
 FILES = {"README.md", "data.parquet", "datapackage.json", "weights.parquet"}
 DISEASES = ["HIV", "asthma", "cold", "flu"]
 LONGEST_FUNCTION = 40
-PROMISE = "multiplies anybody's odds by at most 9"
+PROMISE = "at most 10% likely"
+EXACTLY = "the attacker's odds by at most 9 "
 
 
 # ---------------------------------------------------------------------------------------------------------- the program
@@ -125,7 +126,7 @@ def test_help_names_every_option_of_a_request_and_of_a_mechanism_once(name: str)
 
 
 def test_option_of_several_mechanisms_is_for_those_that_meet_the_request() -> None:
-    unsaid = {each.name: None for each in PromiseOptions.list_parameters()}
+    unsaid = {each.name: None for each in GuaranteeOptions.list_parameters()}
     directed = {**unsaid, "direction": Direction.BOTH}
     takers = {
         "several": ({"tolerance": "2"}, ("fine-grain", "harmonic")),
@@ -133,12 +134,12 @@ def test_option_of_several_mechanisms_is_for_those_that_meet_the_request() -> No
     }
     for words, (request, names) in takers.items():
         expected = {name: REGISTRY[name].options(direction=Direction.BOTH) for name in names}
-        assert PromiseOptions({**directed, **request}).options == expected, words
+        assert GuaranteeOptions({**directed, **request}).options == expected, words
 
 
 def test_option_that_is_offered_in_part_is_taken_as_a_value_of_its_field() -> None:
-    unsaid = {each.name: None for each in PromiseOptions.list_parameters()}
-    (options,) = PromiseOptions({**unsaid, "cap_factor": "2", "sizes": "optimal"}).options.values()
+    unsaid = {each.name: None for each in GuaranteeOptions.list_parameters()}
+    (options,) = GuaranteeOptions({**unsaid, "cap_factor": "2", "sizes": "optimal"}).options.values()
     assert options.sizes is Sizes.OPTIMAL
 
 
@@ -315,7 +316,7 @@ def test_publish_tells_machines_what_it_did(desk: Path, table: Path) -> None:
     assert found["sensitive"] == "disease"
     assert found["public"] == ["age", "sex"]
     assert found["fit_to_publish"] is True
-    assert PROMISE in found["promise"]
+    assert EXACTLY in found["statement"]["exact"]
     assert [f"{notice['grade']}: {notice['sentence']}" for notice in found["notices"]] == outcome.notices
 
 
@@ -407,7 +408,7 @@ def _is_plan(found: dict[str, Any], counts: dict[str, int]) -> None:
     assert found["mechanism"] == "uniform"
     assert found["feasible"] is True
     assert found["guarantee"] == "any-prior"
-    assert PROMISE in found["scope"]
+    assert EXACTLY in found["scope"]
     assert (found["total"], found["domain_size"]) == (sum(counts.values()), len(counts))
     (cell,) = found["cells"]
     assert dict(zip(cell["values"], cell["counts"], strict=True)) == counts
@@ -477,7 +478,7 @@ def test_info_shows_columns_and_promise(release: Path) -> None:
     assert "disease │ string │ protected" in shown
     assert "disease has 4 values: 'HIV', 'asthma', 'cold', 'flu' (query: GROUP BY disease)" in shown
     assert "age │ integer │ public" in shown
-    assert PROMISE in shown
+    assert EXACTLY in shown
 
 
 def test_info_tells_machines_the_exact_design(release: Path) -> None:

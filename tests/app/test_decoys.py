@@ -155,8 +155,8 @@ def test_info_tells_what_is_promised_and_how_to_count(made: Made, way: str) -> N
     told = succeed("info", made.folder, "--json").json
     size = 2 if way in ("pairs", "two columns") else 3
     assert told["mechanism"] == "decoys"
-    assert f"believes the published value to be the person's own with a chance of at most 1/{size}" in told["promise"]
-    assert ("for each sensitive column alone" in told["promise"]) == (way == "two columns")
+    assert f"at most 1/{size} " in told["statement"]["exact"]
+    assert ("for each sensitive column alone" in " ".join(told["statement"]["details"])) == (way == "two columns")
     estimators = "inverse, fitted, closed"
     assert f"Estimators: {estimators}, shrunk" in succeed("info", made.folder).words
 
@@ -582,7 +582,7 @@ def test_two_values_that_are_swapped_are_noticed(made: Made, edited: Path) -> No
 @pytest.mark.parametrize("way", ["mixed"])
 def test_a_value_that_is_published_far_too_often_is_noticed_without_the_original(made: Made, edited: Path) -> None:
     rewrite(edited, DATA, lambda table: with_column(table, "disease", ["flu"] * 700 + ["cold"] * 500))
-    assert "promise" in failed(edited)
+    assert "guarantee" in failed(edited)
 
 
 @pytest.mark.parametrize("way", ["mixed", "two columns"])
@@ -595,8 +595,8 @@ def test_a_value_outside_the_domain_is_noticed(made: Made, edited: Path) -> None
 def test_larger_groups_than_there_were_are_noticed(made: Made, edited: Path) -> None:
     """With groups of nine no value could have been as frequent."""
     edit_design(edited, lambda design: design.update(group_size=9))
-    assert failed(edited) == ["promise"]
-    assert {"promise", "draws", "posteriors"} <= set(failed(edited, made.table))
+    assert failed(edited) == ["guarantee"]
+    assert {"guarantee", "draws", "posteriors"} <= set(failed(edited, made.table))
 
 
 @pytest.mark.parametrize("way", ["mixed"])

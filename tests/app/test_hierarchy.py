@@ -175,7 +175,7 @@ def test_request_file_names_hierarchy_and_level(desk: Path, table: Path) -> None
     (desk / "request.toml").write_text(
         "[table]\npath = 'people.csv'\n[columns]\nsensitive = 'disease'\naccept_disclosing = ['age', 'sex']\n"
         "[hierarchies]\ndisease = 'codes.csv'\n[publish_at]\ndisease = 'chapter'\n"
-        "[promise]\nprior = 0.1\nposterior = 0.5\n"
+        "[protection]\nprior = 0.1\nposterior = 0.5\n"
     )
     succeed("publish", "request.toml", "--out", "release", "--plan-file", "private.json")
     assert Release.open("release").manifest.published_levels == {"disease": "chapter"}

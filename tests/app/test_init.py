@@ -73,7 +73,7 @@ def test_roles_are_guessed(hospital: Path) -> None:
     assert list(written["ranges"]) == ["admitted"], "days can be looked up; numbers are better left to the holder"
     assert re.search(r'^#   "admitted" +# published in ranges, see \[ranges\] below$', text, re.MULTILINE)
     assert "\n# age = [" in text
-    assert not written["promise"]
+    assert not written["protection"]
     assert re.search(r'^#   "labs" +# "\?" is a missing value; many different values', text, re.MULTILINE)
     assert re.search(r'"weight", +# "\?" is a missing value; mostly missing$', text, re.MULTILINE)
     assert re.search(r'"income", +# nearly unique: could be published in ranges', text)

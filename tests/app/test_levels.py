@@ -79,7 +79,7 @@ def test_request_file_takes_shares_too(desk: Path, table: Path) -> None:
     (desk / "request.toml").write_text(
         '[table]\npath = "people.csv"\n[columns]\nsensitive = ["code"]\naccept_disclosing = ["age", "sex"]\n'
         '[hierarchies]\ncode = "codes.csv"\n'
-        '[promise]\nprior = 0.1\nposterior = "1/3"\nimportance = "code=1,chapter=3"\n'
+        '[protection]\nprior = 0.1\nposterior = "1/3"\nimportance = "code=1,chapter=3"\n'
     )
     plan = succeed("plan", "request.toml", "--json").json
     assert plan["mechanism"] == "levels"

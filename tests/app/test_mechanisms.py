@@ -137,7 +137,7 @@ def test_release_says_what_it_is_and_promises(made: Made, way: str) -> None:
     }
     assert found["methods"] == methods.get(mechanism, ["closed"])
     words = succeed("info", made.folder).words
-    assert " ".join(found["promise"].split()) in words
+    assert " ".join(found["statement"]["exact"].split()) in words
     assert "UNFIT TO PUBLISH" in words
 
 
@@ -242,7 +242,7 @@ def test_command_in_the_readme_of_a_release_counts_the_same(made: Made) -> None:
 @every_way
 def test_readme_of_a_release_holds_its_promise(made: Made) -> None:
     text = (made.folder / "README.md").read_text(encoding="utf-8")
-    assert made.said["promise"] in text
+    assert made.said["statement"]["exact"] in text
     assert f"mechanism `{made.said['mechanism']}`" in text
     assert "UNFIT TO PUBLISH" in text
 
@@ -484,10 +484,10 @@ def test_value_that_is_never_kept_is_what_the_others_leave(desk: Path) -> None:
 
 def test_both_directions_are_promised_and_verified(desk: Path) -> None:
     succeed(*bounded(desk, AMPLIFICATIONS, "--direction", "both", "--objective", "aggregate"))
-    promise = succeed("info", "release", "--json").json["promise"]
-    assert "a chance of at least the second number stays at least the first" in promise
+    promise = succeed("info", "release", "--json").json["statement"]["exact"]
+    assert "at least the second number stays at least the first" in promise
     checks = {each["name"]: each["detail"] for each in succeed("verify", "release", "--json").json["checks"]}
-    assert checks["promise"] == (
+    assert checks["guarantee"] == (
         "no belief in one of 4 values with a bound can go above its posterior or below its prior."
     )
 

@@ -32,7 +32,7 @@ def test_certificate_is_a_page_and_json(release: Path) -> None:
     assert "<h1>Certificate of a protected release</h1>" in Path("page.html").read_text(encoding="utf-8")
     told = succeed("certificate", release, "--json").json
     assert told["format"] == 1
-    assert {"promise", "design", "digest", "columns", "checks", "not_covered", "relative_errors"} <= set(told)
+    assert {"statement", "design", "digest", "columns", "checks", "not_covered", "relative_errors"} <= set(told)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", told["date"])
     assert "path" not in told
     both = succeed("certificate", release, "--out", "page.html", "--force", "--json").json

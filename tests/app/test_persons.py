@@ -25,6 +25,7 @@ from sfumato import (
     verify,
 )
 from sfumato._release.manifest import MANIFEST, README, compute_manifest_digest
+from sfumato._request.person_rows import UNCHECKED_SENTENCE
 
 BOUND = BreachBound("1/10", "1/2")
 ROWS = 60
@@ -158,15 +159,14 @@ def test_answers_count_people_or_rows(table: Path) -> None:
             assert release.sql(sql).counted_unit == counted
         (answer,) = release.ask_many(["SELECT COUNT(*) FROM release WHERE disease = 'flu'"])
         assert getattr(answer, "counted_unit", None) == counted
-    assert "Nothing says that it was checked whose row is whose" in unknown.promise
+    assert UNCHECKED_SENTENCE in unknown.guarantee.details
 
 
 def test_promise_of_several_rows_is_about_all_of_them(table: Path) -> None:
-    promise = publish(request(table, rows_per_person=3), "release").release.promise
-    assert promise.startswith(
-        "Take a person with up to 3 records, and any statement about all of that person's sensitive"
-    )
-    assert "Together the published values multiply anybody's odds by at most 9, each one by at most" in promise
+    guarantee = publish(request(table, rows_per_person=3), "release").release.guarantee
+    assert "at most 3" in guarantee.short
+    assert "all sensitive values of a person with at most 3 records" in guarantee.exact
+    assert "by at most 9 " in guarantee.exact
 
 
 def test_plan_says_what_shared_rows_cost(table: Path) -> None:

@@ -21,9 +21,9 @@ from sfumato._publish.request_settings import DEFAULTS
 from sfumato.cli.app import build
 from sfumato.cli.engine_options import EngineOptions
 from sfumato.cli.options import (
+    GuaranteeOptions,
     NoticeOptions,
     PlanTableOptions,
-    PromiseOptions,
     ReleaseOptions,
     StopOptions,
     TargetOptions,
@@ -36,7 +36,7 @@ path = "people.csv"
 [columns]
 sensitive = "disease"
 
-[promise]
+[protection]
 prior = 0.1
 posterior = "1/2"
 """
@@ -50,7 +50,7 @@ def table(desk: Path) -> Path:
 @pytest.fixture
 def request_file(table: Path) -> Path:
     path = table.parent / "request.toml"
-    path.write_text(REQUEST.replace("[promise]", 'drop = ["name"]\n\n[promise]'))
+    path.write_text(REQUEST.replace("[protection]", 'drop = ["name"]\n\n[protection]'))
     return path
 
 
@@ -104,7 +104,7 @@ def test_everything_can_stand_in_the_file(table: Path) -> None:
         [domains]
         disease = "diseases.txt"
 
-        [promise]
+        [protection]
         prior = "1/10"
         posterior = 0.50
         breach_limit = 1
@@ -142,7 +142,9 @@ def test_dates_are_edges_and_several_columns_are_one_text(desk: Path) -> None:
 
 def test_counts_can_be_planned_from_a_file(desk: Path) -> None:
     (desk / "counts.csv").write_text("value,count\nflu,60\ncold,40\nHIV,5\n")
-    (desk / "request.toml").write_text('[table]\ncounts = "counts.csv"\n[promise]\nprior = "1/10"\nposterior = "1/2"\n')
+    (desk / "request.toml").write_text(
+        '[table]\ncounts = "counts.csv"\n[protection]\nprior = "1/10"\nposterior = "1/2"\n'
+    )
     assert succeed("plan", "request.toml", "--json").json["total"] == 105
 
 
@@ -242,10 +244,10 @@ def test_setting_does_not_steer_a_terminal(request_file: Path) -> None:
         ("[columns]\nsensitive = true\n", "'sensitive' in 'request.toml' should be a list of strings."),
         ("[columns]\nsensitive = [['disease']]\n", "'sensitive' in 'request.toml' should be a list of strings."),
         ("[columns]\ndrop = {name = 1}\n", "'drop' in 'request.toml' should be a list of strings."),
-        ("[promise]\nprior = [1, 10]\n", "'prior' in 'request.toml' should be a string in quotes, or a number."),
-        ("[promise]\nprior = 2024-01-01\n", "'prior' in 'request.toml' should be a string in quotes, or a number."),
-        ("[promise]\ngroup_size = 3.5\n", "'group_size' in 'request.toml' should be a whole number."),
-        ("[promise]\ngroup_size = true\n", "'group_size' in 'request.toml' should be a whole number."),
+        ("[protection]\nprior = [1, 10]\n", "'prior' in 'request.toml' should be a string in quotes, or a number."),
+        ("[protection]\nprior = 2024-01-01\n", "'prior' in 'request.toml' should be a string in quotes, or a number."),
+        ("[protection]\ngroup_size = 3.5\n", "'group_size' in 'request.toml' should be a whole number."),
+        ("[protection]\ngroup_size = true\n", "'group_size' in 'request.toml' should be a whole number."),
         ("[output]\nforce = 'yes'\n", "'force' in 'request.toml' should be true or false."),
         ("[output]\nout = 3\n", "'out' in 'request.toml' should be the name of a file, in quotes."),
         ("[ranges]\nage = 20\n", "'age' in 'request.toml' should be a list of numbers or dates, such as [0, 20, 40]."),
@@ -282,7 +284,7 @@ def test_file_that_is_no_text_is_refused(desk: Path) -> None:
 
 
 def test_value_that_no_option_takes_is_refused_as_on_the_command_line(request_file: Path) -> None:
-    request_file.write_text(request_file.read_text().replace("[promise]", 'nulls = "perhaps"\n[promise]'))
+    request_file.write_text(request_file.read_text().replace("[protection]", 'nulls = "perhaps"\n[protection]'))
     assert "'perhaps' is not one of" in fail(request_file.parent, "plan", request_file)
 
 
@@ -319,7 +321,7 @@ def test_nearest_key_is_the_one_that_was_meant() -> None:
 
 def test_keys_are_the_options_of_the_commands() -> None:
     groups = (
-        *(PlanTableOptions, PromiseOptions, TargetOptions, StopOptions, ReleaseOptions, NoticeOptions, EngineOptions),
+        *(PlanTableOptions, GuaranteeOptions, TargetOptions, StopOptions, ReleaseOptions, NoticeOptions, EngineOptions),
     )
     options = {PATH: RequestKey("table", Path)}
     for parameter in (item for group in groups for item in group.list_parameters() if item.name != "table"):
@@ -366,7 +368,7 @@ def test_library_refuses_in_a_file_what_no_setting_takes(line: str, part: str, r
 
 
 def test_library_needs_a_table_in_the_file(desk: Path) -> None:
-    Path("request.toml").write_text('[columns]\nsensitive = "disease"\n[promise]\nprior = 0.1\nposterior = 0.5\n')
+    Path("request.toml").write_text('[columns]\nsensitive = "disease"\n[protection]\nprior = 0.1\nposterior = 0.5\n')
     with pytest.raises(SpecError, match="names no table"):
         Request.from_file("request.toml")
 

@@ -83,7 +83,7 @@ def test_law_of_the_toy_notices_a_release_that_stays_too_often(
 
     broken = replace(toy.MECHANISM, plan=more)
     monkeypatch.setitem(REGISTRY, toy.NAME, broken)
-    with pytest.raises(InternalError, match="failed its own check of promise"):
+    with pytest.raises(InternalError, match="failed its own check of guarantee"):
         publish(Request(table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME), "release")
     assert not Path("release").exists()
 
@@ -104,7 +104,7 @@ def test_toy_has_its_place_in_every_command(release: Release, table: Path, desk:
     assert run("publish", "--help").out.count("--toy-slack") == 1
     info = succeed("info", release.path, "--json").json
     assert (info["mechanism"], info["guarantee"]) == ("toy", "any-prior")
-    assert "It stays with probability" in info["promise"]
+    assert "It stays with probability" in " ".join(info["statement"]["details"])
     assert succeed("verify", release.path, "--original", table).code == 0
     planned = succeed("plan", table, "--sensitive", "disease", *FLAGS, "--mechanism", "toy", "--json").json
     assert planned["mechanism"] == "toy"

@@ -42,7 +42,7 @@ def info(release: str | Path | Release) -> Json:
         "fit_to_publish": not manifest.is_test,
         "methods": list(opened.methods),
         "design": manifest.design.to_json(),
-        "promise": opened.promise,
+        "statement": opened.guarantee.to_json(),
         "software": manifest.software,
     }
 

@@ -141,7 +141,7 @@ def draft(
         [*format_remark(PUBLIC), *list_columns(writer.select_columns(Role.PUBLIC), "#   ", "")],
         writer.write_ranges(),
         ["[domains]", *format_remark(DOMAINS), f'# {format_key(writer.example_column)} = "values.txt"'],
-        ["[promise]", *format_remark(PROMISE), '# prior = "1/10"', '# posterior = "1/3"'],
+        ["[protection]", *format_remark(PROMISE), '# prior = "1/10"', '# posterior = "1/3"'],
         [
             "[output]",
             *format_remark(RELEASE),

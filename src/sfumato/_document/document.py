@@ -13,6 +13,7 @@ from typing import Any
 
 from sfumato._document.estimate_table import EstimateTable
 from sfumato._figures.figure import Figure
+from sfumato._request.guarantee import GuaranteeStatement
 from sfumato._request.warnings import Grade, Notice
 
 MOST_ROWS = 50
@@ -260,6 +261,12 @@ class Document:
         from sfumato._document.json_document import render_json  # noqa: PLC0415 - it imports this module
 
         return render_json(self)
+
+
+def list_guarantee_blocks(statement: GuaranteeStatement) -> tuple[Block, ...]:
+    """Lists the blocks of a guarantee: in short, exactly in a box, and its details."""
+    exact = Text(f"Exactly. {statement.exact}", Tone.GUARANTEE)
+    return Text(statement.short, Tone.ANSWER), exact, Items(statement.details)
 
 
 def make_section(heading: str, *blocks: Block | None, **layout: bool) -> Section:

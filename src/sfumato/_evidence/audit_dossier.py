@@ -117,7 +117,7 @@ class Dossier:
             "audited_with": version("sfumato"),
             "mechanism": manifest.mechanism_name,
             "guarantee": manifest.mechanism.guarantee,
-            "promise": manifest.guarantee_text,
+            "statement": manifest.guarantee.to_json(),
             "design": manifest.design.to_json(),
             "request_met": self.is_met,
             "records": self.release.rows,

@@ -30,6 +30,7 @@ from sfumato._document.document import (
     SideBySide,
     Text,
     Tone,
+    list_guarantee_blocks,
     make_section,
 )
 from sfumato._document.html_document import NARROW_FIGURE
@@ -118,7 +119,7 @@ class Certificate:
             "certified_with": version("sfumato"),
             "mechanism": manifest.mechanism_name,
             "guarantee": manifest.mechanism.guarantee,
-            "promise": manifest.guarantee_text,
+            "statement": manifest.guarantee.to_json(),
             "design": manifest.design.to_json(),
             "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.columns],
             "checks": [{"name": check.name, "detail": check.detail} for check in self.checks],
@@ -143,7 +144,7 @@ class Certificate:
             ),
         )
         sections: tuple[Section | SideBySide, ...] = (
-            make_section("Guarantee", Text(self.manifest.guarantee_text, Tone.GUARANTEE)),
+            make_section("Guarantee", *list_guarantee_blocks(self.manifest.guarantee)),
             side_sections,
             make_section("Decision", Decision(True, self.decider)),
         )

@@ -21,6 +21,7 @@ from sfumato._document.document import (
     Section,
     Text,
     Tone,
+    list_guarantee_blocks,
     make_section,
 )
 from sfumato._figures import (
@@ -62,6 +63,11 @@ def make_plan_document(
         _make_answer(outlook, decider),
         _make_errors([chosen, *chosen.alternatives], target),
         _make_guarantee(outlook),
+        make_section(
+            "The guarantee, exactly",
+            *list_guarantee_blocks(mechanism.state_guarantee(chosen.design)),
+            is_page_only=True,
+        ),
         make_exposure_section(outlook.exposures, outlook.uniqueness, bound),
         _make_values(chosen),
     ]
@@ -105,7 +111,7 @@ def _make_guarantee(outlook: PublicationPlan) -> Section:
     return make_section(
         "The guarantee",
         Facts("", tuple(pair for pair in pairs if pair[1])),
-        Text(mechanism.state_guarantee(chosen.design), Tone.GUARANTEE),
+        Text(mechanism.state_guarantee(chosen.design).short, Tone.ANSWER),
         None if spec is None else _draw_belief_curve(chosen, spec),
         Heading("If you published groups instead of values" if gains else ""),
         Items(gains),

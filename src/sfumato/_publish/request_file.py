@@ -9,7 +9,7 @@
     [ranges]
     age = [0, 20, 40, 60, inf]
 
-    [promise]
+    [protection]
     prior = 0.1
     posterior = "1/3"
 
@@ -43,7 +43,7 @@ from sfumato._readers.reader_registry import find_reader_of_address
 from sfumato._readers.tables_in_files import split_table_name
 from sfumato.errors import SpecError
 
-SECTIONS = ("table", "columns", "promise", "output")
+SECTIONS = ("table", "columns", "protection", "output")
 COLUMN_SECTIONS = {"ranges": "ranges", "domains": "domain", "hierarchies": "hierarchy", "publish_at": "publish_at"}
 """The options of the sections that have one line for each column."""
 PATH = "path"

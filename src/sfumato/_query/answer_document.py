@@ -20,6 +20,7 @@ from sfumato._document.document import (
     Picture,
     Text,
     Tone,
+    list_guarantee_blocks,
     make_section,
 )
 from sfumato._figures.forest_plot import draw_forest_plot, make_answer_rows
@@ -37,6 +38,7 @@ TEST_KEY_WARNING = "UNFIT TO PUBLISH: drawn with a test key."
 MOST_ROWS = 40
 """The largest number of rows in a notebook; other tools show all."""
 MOST_VALUES = 12
+EXACT_WORDING = "README.md of the release has the exact wording; so does `sfumato info`."
 
 
 def make_answer_document(answer: Answer, level: float = DEFAULT_LEVEL, max_rows: int | None = None) -> Document:
@@ -77,8 +79,8 @@ def make_estimates_document(estimates: Estimates) -> Document:
     return Document("", "", (make_section("", table, picture),))
 
 
-def make_release_document(release: Release) -> Document:
-    """Makes the document of a release: its columns and its guarantee."""
+def make_release_document(release: Release, *, is_brief: bool = False) -> Document:
+    """Makes the document of a release: its columns and its guarantee, in short if `is_brief`."""
     manifest = release.manifest
     description = manifest.description
     estimators = f"Estimators: {', '.join(release.methods)} (query: `method=`)." if len(release.methods) > 1 else ""
@@ -93,7 +95,8 @@ def make_release_document(release: Release) -> Document:
         Text(f"{omitted:,} further columns (query: DESCRIBE release)" if omitted > 0 else "", Tone.QUIET),
         Facts("", tuple(description.columns.items())),
         Items(tuple(_list_values(release))),
-        Text(release.promise, Tone.GUARANTEE),
+        *(list_guarantee_blocks(release.guarantee)[:1] if is_brief else list_guarantee_blocks(release.guarantee)),
+        Text(EXACT_WORDING if is_brief else "", Tone.QUIET),
         Text(estimators, Tone.QUIET),
         Text(manifest.proposal or "", Tone.QUIET),
         Alerts((Alert(Grade.STOP, TEST_KEY_WARNING),) if manifest.is_test else ()),

@@ -43,6 +43,7 @@ from sfumato._release.manifest import Manifest
 from sfumato._release.manifest_reader import load_json
 from sfumato._release.release_folder import find_release_folder, read_folder, unpack
 from sfumato._release.store_transfer import fetch, fetch_manifest
+from sfumato._request.guarantee import GuaranteeStatement
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.schema import Ranges
 from sfumato._terminal_safe import escape_unprintable
@@ -146,9 +147,9 @@ class Release:
         return str(load_json(self.folder)["sfumato"]["digest"])
 
     @property
-    def promise(self) -> str:
-        """The privacy guarantee in plain words."""
-        return self.manifest.guarantee_text
+    def guarantee(self) -> GuaranteeStatement:
+        """The privacy guarantee: in short, exactly, and what else the release discloses."""
+        return self.manifest.guarantee
 
     @property
     def hierarchies(self) -> Mapping[str, Hierarchy]:

@@ -55,9 +55,7 @@ class BucketEncoding(RecordEncoding):
 
     CELL_COLUMN: ClassVar = "bucket"
     FILES: ClassVar = (BUCKET_RECORDS, BUCKET_CONTENTS)
-    WARNING: ClassVar = (
-        "Records and values of a bucket must not be joined and counted: every record would have every value."
-    )
+    WARNING: ClassVar = "Do not join records and values of a bucket to count them: every record would have every value."
 
     @property
     def has_cells(self) -> bool:
@@ -111,9 +109,9 @@ class BucketEncoding(RecordEncoding):
     def describe(self, subject: str, naming: Naming) -> str:
         """Describes the encoding."""
         return (
-            f"It does not say who has which {naming.markdown_names}: each record is in a bucket "
-            f"({format_as_code(naming.cell or '')}), and `{BUCKET_CONTENTS}` lists which values the records of each "
-            "bucket have, and how often."
+            f"Each record is in a bucket ({format_as_code(naming.cell or '')}). `{BUCKET_CONTENTS}` lists which values "
+            f"of {naming.markdown_names} the records of each bucket have, and how often, but not which record has "
+            "which."
         )
 
     def write_manual_sql(self, naming: Naming, condition: str) -> str | None:

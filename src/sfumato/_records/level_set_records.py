@@ -74,8 +74,8 @@ class LevelSetEncoding(SetEncoding):
         """Describes the encoding."""
         coarser_levels = " or ".join(map(format_as_code, self.levels[1:]))
         return (
-            f"{super().describe(subject, naming)} The column {format_as_code(naming.cell or '')} says at which level "
-            f"the set was drawn: at {coarser_levels} it holds all values of some groups."
+            f"{super().describe(subject, naming)} The column {format_as_code(naming.cell or '')} gives the level at "
+            f"which the set was drawn. At {coarser_levels}, the set contains all values of some groups."
         )
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:

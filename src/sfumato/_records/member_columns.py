@@ -81,10 +81,11 @@ class MemberColumnEncoding(SetEncoding):
         """Describes the encoding."""
         first, *_, last = self.list_column_names(naming)
         return (
-            f"{subject}: each record shows a set of values, which may or may not hold the true one. For each value a "
-            f"column says whether the set holds it: {format_as_code(first)} to {format_as_code(last)}, {self.size} "
-            "columns in the order of the domain; `weights.parquet` names the column of each value. That a column says "
-            f"true does not mean that the person has the value: sets hold {self.set_size} values by design."
+            f"{subject}: each record has a set of {self.set_size} values, drawn at random, which may or may not "
+            "contain the true one. Each value has a column, which is true if the set contains the value: "
+            f"{format_as_code(first)} to {format_as_code(last)}, {self.size} columns in the order of the domain. "
+            "`weights.parquet` names the column of each value. A column that is true does not mean that the person has "
+            "the value."
         )
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:

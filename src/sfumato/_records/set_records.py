@@ -44,7 +44,7 @@ class SetEncoding(RecordEncoding):
     """Whether the sets are lists of values; otherwise they are bits, the first value the highest bit of the first byte.
     """
 
-    WARNING: ClassVar = "Never count the sets as they stand: most of their members are chance."
+    WARNING: ClassVar = "Do not count the sets as they are: most of their members are there by chance."
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
@@ -88,7 +88,10 @@ class SetEncoding(RecordEncoding):
     def describe(self, subject: str, naming: Naming) -> str:
         """Describes the encoding."""
         form = "a list of values" if self.is_list else f"bits: {self.size} of them, in the order of the domain"
-        return f"{subject}: each record shows a set of values, as {form}, which may or may not hold the true one."
+        return (
+            f"{subject}: each record has a set of values, as {form}. The set was drawn at random, and may or may not "
+            "contain the true value."
+        )
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """Tests if the set contains the value."""

@@ -46,7 +46,7 @@ class ValueEncoding(RecordEncoding):
     cells: Indices | None = None
     """The sub-table of each symbol, in increasing order; None if the release has no sub-tables."""
 
-    WARNING: ClassVar = "Never count the published values as they stand: most of them may be chance."
+    WARNING: ClassVar = "Do not count the published values as they are: most of them may be there by chance."
 
     @property
     def has_cells(self) -> bool:
@@ -83,8 +83,10 @@ class ValueEncoding(RecordEncoding):
         """Describes the encoding."""
         cells = ""
         if naming.cell is not None:
-            cells = f" The column {format_as_code(naming.cell)} says in which cell of the table a record was perturbed."
-        return f"{subject}: each record shows a value that may or may not be the true one.{cells}"
+            cells = f" The column {format_as_code(naming.cell)} gives the sub-table of each record."
+        return (
+            f"{subject}: each record has a value that was drawn at random, and may or may not be the true one.{cells}"
+        )
 
     def list_places(self, size: int) -> Sequence[int]:
         """The values that occur in some sub-table."""

@@ -22,6 +22,7 @@ from sfumato._records.column_codes import ANY_TYPE, Field
 from sfumato._records.encoding_registry import RECORD_FILES, TABLES
 from sfumato._release.description import NO_DESCRIPTION, Description
 from sfumato._request.accepted_risks import NO_ACCEPTED_RISKS, AcceptedRisks
+from sfumato._request.guarantee import GuaranteeStatement
 from sfumato._request.hierarchy import Hierarchy, format_level_name
 from sfumato._request.person_rows import UNCHECKED_SENTENCE, PersonCheck
 from sfumato._request.schema import COMPOUND_MARK, MergedValues
@@ -30,14 +31,14 @@ from sfumato.mechanisms.capabilities import WeightColumns
 from sfumato.mechanisms.estimator import AnyMethod
 from sfumato.mechanisms.mechanism import AnyMechanism, Design
 
-FORMAT = 4
+FORMAT = 5
 NUMBERED_FORMAT = 4
 """The first format whose manifest gives the number of the README template."""
-README_TEMPLATE, FIRST_TEMPLATE = 2, 2
+README_TEMPLATE, FIRST_TEMPLATE = 3, 2
 """The current template of the README, and the first one that a manifest names.
 
-`verify` compares a README byte by byte with the result of its template. Every changed sentence needs a new template,
-and old templates must still be available for existing releases.
+`verify` compares a README byte by byte with the result of the current template. It does not compare the README of an
+older template. A changed sentence needs a new number.
 """
 MANIFEST = "datapackage.json"
 WEIGHTS = "weights.parquet"
@@ -216,27 +217,28 @@ class Manifest:
         return tuple(folder / name for name in self.data_files)
 
     @property
-    def guarantee_text(self) -> str:
-        """The guarantee in plain words, with what this release discloses in addition."""
-        sentences = [self.mechanism.state_guarantee(self.design)]
+    def guarantee(self) -> GuaranteeStatement:
+        """The guarantee in words, with what this release discloses in addition."""
+        sentences = []
         if not self.is_declared:
             domain_noun = "combinations" if len(self.sensitive_columns) > 1 and not self.is_independent else "values"
             sentences.append(
-                f"The list of {domain_noun} of {self.sensitive_name!r} was taken from the table: that one is in it "
-                "tells that at least one person has it, and this is not covered."
+                f"The list of {domain_noun} of {self.sensitive_name!r} was taken from the table, so it shows which "
+                "ones occur at least once. The guarantee does not cover this."
             )
         for name, merged in self.merged_values.items():
             label = "as missing" if merged.label is None else f"as {merged.label!r}"
             sentences.append(
-                f"{len(merged.values)} values of {name!r} are published {label}, because they are rare in the table; "
-                "which ones is published, and this is not covered."
+                f"{len(merged.values)} values of {name!r} are published {label}, because they are rare in the table. "
+                "The release lists them, and the guarantee does not cover this."
             )
         if self.nulls == "drop":
             sentences.append(
-                f"Records without a {self.sensitive_name!r} were left out: whoever knows that a person was in the "
-                "table, and does not find the record, learns that the value was missing."
+                f"Records without a {self.sensitive_name!r} were left out. An attacker who knows that a person was in "
+                "the table, and does not find the record, learns that the value was missing."
             )
-        return " ".join([*sentences, self.person_sentence, *self.accepted_risks.list_sentences(self.sensitive_name)])
+        accepted = self.accepted_risks.list_sentences(self.sensitive_name)
+        return self.mechanism.state_guarantee(self.design).add_details([*sentences, self.person_sentence, *accepted])
 
     @property
     def person_sentence(self) -> str:

@@ -2,61 +2,65 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import textwrap
 
 from sfumato._core.cell_values import Value, choose_example_value, split_value
 from sfumato._core.markdown import escape_markdown, format_as_code
 from sfumato._records.sql_quoting import format_level, quote_if_needed, write_equality
-from sfumato._release.manifest import WEIGHTS, Manifest
+from sfumato._release.manifest import README_TEMPLATE, WEIGHTS, Manifest
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._terminal_safe import escape_unprintable, is_printable
 
 _TEST = """
-> **UNFIT TO PUBLISH.** This release was drawn with a known test key: whoever knows the key can undo the protection.
+> **UNFIT TO PUBLISH.** This release was drawn with a known test key. Anyone who knows the key can undo the protection.
 """
 
 _TEXT = """# {title}
 {warning}{about}
-`{data}` has {rows:,} records. {shown} All other columns ({public}) are as the publisher gave them{bins}.
+`{data}` has {rows:,} records. {encoding} The other columns ({public}) are published as they are{ranges}.
 
-## What is promised
+## The guarantee
 
-{promise}
+{short}
 
-What is not promised: the other columns are not protected, so a person may be recognised by them. What is hidden is the
-person's {sensitive}, as far as the other columns do not tell it. What can be learned about groups of people is not
-limited; that is what the release is for. It tells something about each person whose value is tied to those of others.
+> **Exactly.** {exact}
+
+{details}
+
+The other columns are not protected: a person may be recognised by them. The guarantee covers the person's {sensitive},
+as far as the other columns do not disclose it. Facts about groups of people are not hidden, because the release is for
+them. They also disclose something about the people of these groups.
 
 ## How to count
 
-{warning_of_counts} With sfumato, every answer has an error bar:
+{warning_of_counts} With sfumato, every answer has a standard error and a confidence interval:
 
     sfumato query THIS_DIRECTORY {query}
 {levels}
 {by_weights}{in_r}
 {escapes}{copies}
-Intervals are for the counts of this table, not for a population that it was sampled from.
+Intervals are for the counts of this table, not for a population from which it was sampled.
 
-Made with sfumato {software}, mechanism `{mechanism}`; the exact design is in `datapackage.json`.{template}
+Made with sfumato {software}, mechanism `{mechanism}`. The exact design is in `datapackage.json`. This text follows
+template {template}; `sfumato verify` compares it with `datapackage.json`.
 """
 
 _LEVELS = """
-The values of {name} lie in groups, which can be asked about like columns: {levels}. For example:
+The values of {name} are in groups, which queries can use like columns: {levels}. For example:
 
     sfumato query THIS_DIRECTORY {query}
 """
 
 _BY_WEIGHTS = """\
-With any SQL tool, add up the weights of `weights.parquet`; the sum is an unbiased count, and may be negative if the
-true count is small. In DuckDB, for the records that satisfy a condition on the other columns:
+With any SQL tool, add up the weights of `weights.parquet`. The sum is an unbiased count. It may be negative if the true
+count is small. In DuckDB, for the records that satisfy a condition on the other columns:
 
 {sql}"""
 
 _IN_R = """
 
-In R, with the package duckdb, the same:
+The same in R, with the package duckdb:
 
     library(duckdb)
     release <- dbConnect(duckdb())
@@ -65,27 +69,23 @@ In R, with the package duckdb, the same:
     ")"""
 
 _COPIES = """
-{names} {say} the same as CSV: an empty field is a missing value,
-an empty text is in quotes, sets and lists are written as `["a", "b"]`. A spreadsheet takes a text that begins with
-`=`, `+`, `-` or `@` for a formula: import such columns as text, or use the Parquet files.
+{names} {say} the same as CSV. An empty field is a missing value, and an empty text is in quotes. Sets and lists are
+written as `["a", "b"]`. A spreadsheet takes a text that begins with `=`, `+`, `-` or `@` for a formula: import such
+columns as text, or use the Parquet files.
 """
 
 _ESCAPES = """
-Characters that cannot be shown are written as escapes above, such as `\\x1b`: put them back before you run a query.
+Characters that cannot be printed are written as escapes above, such as `\\x1b`. Replace them before you run a query.
 """
 
-_TEMPLATE = " This text follows template {number}; `sfumato verify` compares it with `datapackage.json`."
-
-_BY_SFUMATO = "What each record adds to a count is not written down for this design, so other tools cannot count here."
+_BY_SFUMATO = "The weights of this design are not written to a file, so only sfumato can count here."
 
 
 def make_readme(manifest: Manifest, rows: int) -> str:
-    """Write the README of a release by the template that its manifest names.
+    """Writes the README of a release by the current template.
 
-    The README follows from the manifest and the number of records, so that `verify` can write it again. Template 1
-    escaped neither names nor values; it is used for releases without such characters.
+    The README follows from the manifest and the number of records, so that `verify` can write it again.
     """
-    is_escaped = manifest.readme_template > 1
     naming, data = manifest.naming, manifest.data_file
     if len(manifest.data_files) > 1:  # SQL tools read all files that match a pattern
         data = f"{manifest.data_files[0].partition('/')[0]}/*.parquet"
@@ -104,16 +104,18 @@ def make_readme(manifest: Manifest, rows: int) -> str:
     ]
     tool_query = manual_query or _write_weight_query(manifest, example)
     return _TEXT.format(
-        title=_escape_text(manifest, manifest.description.title) or "A protected table",
+        title=escape_markdown(manifest.description.title) or "A protected table",
         about=_write_description(manifest),
         warning=_TEST if manifest.is_test else "",
         rows=rows,
-        shown=manifest.encoding.describe(f"The {column_phrase.format(naming.markdown_names)} protected", naming)
+        encoding=manifest.encoding.describe(f"The {column_phrase.format(naming.markdown_names)} protected", naming)
         + "".join(levels),
         sensitive=naming.markdown_names,
         public=", ".join(map(format_as_code, manifest.public_columns)),
-        bins="; some are given in ranges" if manifest.ranges else "",
-        promise=escape_markdown(manifest.guarantee_text) if is_escaped else manifest.guarantee_text,
+        ranges=", some of them in ranges" if manifest.ranges else "",
+        short=escape_markdown(manifest.guarantee.short),
+        exact=escape_markdown(manifest.guarantee.exact),
+        details="\n".join(f"- {escape_markdown(detail)}" for detail in manifest.guarantee.details),
         query=_quote_for_shell(question := f"SELECT COUNT(*) FROM release WHERE {value_condition}"),
         warning_of_counts=manifest.encoding.WARNING,
         levels="".join(_describe_levels(name, hierarchy) for name, hierarchy in manifest.hierarchies.items()),
@@ -124,30 +126,19 @@ def make_readme(manifest: Manifest, rows: int) -> str:
         data=data,
         software=escape_markdown(manifest.software),
         mechanism=manifest.mechanism_name,
-        template=_TEMPLATE.format(number=manifest.readme_template) if is_escaped else "",
+        template=README_TEMPLATE,
     )
 
 
 def _write_description(manifest: Manifest) -> str:
     """The publisher's description, as plain text without Markdown."""
     description = manifest.description
-    paragraphs = [
-        _escape_text(manifest, line) for line in filter(None, (description.description, *description.list_lines()))
-    ]
+    paragraphs = [escape_markdown(line) for line in filter(None, (description.description, *description.list_lines()))]
     columns = [
-        f"- {format_as_code(name)}: {_escape_text(manifest, text)}"
-        for name, text in manifest.column_descriptions.items()
+        f"- {format_as_code(name)}: {escape_markdown(text)}" for name, text in manifest.column_descriptions.items()
     ]
     parts = [*paragraphs, *(["\n".join(columns)] if columns else [])]
     return "".join(f"\n{part}\n" for part in parts)
-
-
-def _escape_text(manifest: Manifest, text: str) -> str:
-    """Escape a string of the publisher; template 1 escaped other characters."""
-    if manifest.readme_template > 1:
-        return escape_markdown(text)
-    escaped = re.sub(r"([\\`*_{}\[\]<>()#+!|~&-])", r"\\\1", text)
-    return re.sub(r"^([0-9]+)([.)])", r"\1\\\2", escaped)
 
 
 def _describe_levels(name: str, hierarchy: Hierarchy) -> str:
@@ -200,7 +191,7 @@ def _describe_copies(manifest: Manifest) -> str:
     if not manifest.copies:
         return ""
     names = [f"`{name}`" for name in manifest.copies]
-    return _COPIES.format(names=" and ".join(names), say="says" if len(names) == 1 else "say")
+    return _COPIES.format(names=" and ".join(names), say="is" if len(names) == 1 else "are")
 
 
 def _quote_for_shell(text: str) -> str:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
+
+from sfumato._core.json_types import Json
 
 
 class Guarantee(StrEnum):
@@ -31,6 +36,31 @@ class Guarantee(StrEnum):
     def covers(self, other: Guarantee) -> bool:
         """Whether it includes the other guarantee: one for every prior covers the marginal one."""
         return self is other or (self is Guarantee.ANY_PRIOR and other is Guarantee.MARGINAL_PRIOR)
+
+
+@dataclass(frozen=True, slots=True)
+class GuaranteeStatement:
+    """A guarantee in words: in short, exactly, and what else the design discloses."""
+
+    short: str
+    """At most two lines; true, but not complete."""
+    exact: str
+    """The strict sentence."""
+    details: tuple[str, ...] = ()
+    """The probabilities of published values, and what is not covered, one sentence or two each."""
+
+    def add_details(self, details: Sequence[str]) -> Self:
+        """The statement with further details at its end."""
+        return replace(self, details=(*self.details, *filter(None, details)))
+
+    def to_json(self) -> Json:
+        """Writes the statement for programs."""
+        return {"short": self.short, "exact": self.exact, "details": list(self.details)}
+
+    @property
+    def text(self) -> str:
+        """The strict sentence and the details, as one text."""
+        return " ".join([self.exact, *self.details])
 
 
 SELECTABLE_GUARANTEES = (Guarantee.ANY_PRIOR, Guarantee.MARGINAL_PRIOR)

@@ -131,21 +131,21 @@ class PersonCheck:
     def sentence(self) -> str:
         """The check in plain words."""
         rows_text = "one row" if self.max_rows == 1 else f"at most {self.max_rows} rows"
-        person_note = "a column that is not published tells persons apart"
+        person_note = "checked with a column that is not published"
         if self.one_row is not None:
             which, _, column = self.one_row.partition(":")
-            choice_text = "a random one" if which == RowChoice.RANDOM else f"the {which}"
+            choice_text = "a random one" if which == RowChoice.RANDOM else f"the {which} one"
             choice_text += f" by {column!r}" if column else ""
             return (
-                f"One row of each person is published, {choice_text}, and {self.dropped_rows:,} others are not; "
-                f"{person_note}."
+                f"One row of each person is published, {choice_text} ({person_note}). {self.dropped_rows:,} other rows "
+                "are not published."
             )
         if self.surplus is Surplus.DROP:
             return (
-                f"Each person has {rows_text} here; of persons with more, that many were chosen at random, and "
-                f"{self.dropped_rows:,} rows are not published; {person_note}."
+                f"Each person has {rows_text} here ({person_note}). Where a person had more, these were chosen at "
+                f"random; {self.dropped_rows:,} rows are not published."
             )
-        return f"It was checked that each person has {rows_text}; {person_note}."
+        return f"Each person has {rows_text.replace('one', 'exactly one')} ({person_note})."
 
     def to_json(self) -> Json:
         """Writes the check as a manifest has it."""
@@ -162,7 +162,7 @@ class PersonCheck:
 
 
 UNCHECKED_SENTENCE = (
-    "Nothing says that it was checked whose row is whose: if a person has several rows, each of them tells about that "
-    "person, and the promise holds for each row alone."
+    "No person column was given, so repeated people were not checked for, and the guarantee is per row. If a person "
+    "has several rows, each of them discloses something about that person."
 )
 """The sentence for a table without a person column."""

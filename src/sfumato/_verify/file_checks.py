@@ -14,7 +14,7 @@ from sfumato._parquet.footer import has_extra_metadata, iter_page_sizes, read_fo
 from sfumato._parquet.thrift_compact import ThriftError
 from sfumato._records.column_codes import describe_type
 from sfumato._release.csv_copies import compute_copy_digest
-from sfumato._release.manifest import COPY_NAMES, FIRST_TEMPLATE, MANIFEST, README, WEIGHTS, make_copy_name
+from sfumato._release.manifest import COPY_NAMES, MANIFEST, README, README_TEMPLATE, WEIGHTS, make_copy_name
 from sfumato._release.manifest_reader import load_json, parse_manifest
 from sfumato._release.readme import make_readme
 from sfumato._release.untrusted_files import GET_AGAIN, check_page
@@ -69,7 +69,7 @@ def _run_checks(folder: Path, reference: ReferenceDistribution, view: ManifestVi
         reference.check_domain(folder, view),
         reference.check_guarantee(folder, view)
         if guarantee in reference.guarantees
-        else Check("promise", False, mismatch_text),
+        else Check("guarantee", False, mismatch_text),
         _check_weights(folder, reference, view),
         _check_persons(view),
         _check_accepted(view),
@@ -202,8 +202,8 @@ def _check_readme(folder: Path, view: ManifestView, others: Sequence[Check]) -> 
     is_same = (folder / README).stat().st_size == len(expected) and (folder / README).read_bytes() == expected
     if is_same:
         return [Check(README_TEXT, True, f"{README} matches the manifest exactly.")]
-    if manifest.readme_template < FIRST_TEMPLATE:
-        old = f"{README} was not compared, because format {view.sfumato_json['format']} does not name its template."
+    if manifest.readme_template < README_TEMPLATE:
+        old = f"{README} was not compared, because an older version of sfumato wrote it."
         return [Check(README_TEXT, True, old)]
     wrong = f"{README} does not match the manifest; do not rely on its text, and {GET_AGAIN}."
     return [Check(README_TEXT, False, wrong)]

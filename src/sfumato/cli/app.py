@@ -41,10 +41,10 @@ from sfumato.cli.option_group import expand_option_groups
 from sfumato.cli.options import (
     Decimal,
     Encoding,
+    GuaranteeOptions,
     NoticeOptions,
     PlanTableOptions,
     PrintOptions,
-    PromiseOptions,
     ReleaseFormat,
     ReleaseOptions,
     ReleasePath,
@@ -147,7 +147,7 @@ def init(
 
 def plan(
     table_options: PlanTableOptions,
-    promise: PromiseOptions,
+    promise: GuaranteeOptions,
     stop_options: StopOptions,
     target_options: TargetOptions,
     engine_options: EngineOptions,
@@ -207,7 +207,7 @@ def _plan_table(
 
 
 def _find_target(
-    histogram: Histogram, bound: BreachBound | None, promise: PromiseOptions, target_options: TargetOptions
+    histogram: Histogram, bound: BreachBound | None, promise: GuaranteeOptions, target_options: TargetOptions
 ) -> ErrorTarget | None:
     """Finds the posterior that gives the requested error, choosing from the same mechanisms."""
     if bound is None:
@@ -223,7 +223,7 @@ def _find_target(
 
 
 def make_request(
-    table: AnyTable, table_options: TableOptions, promise: PromiseOptions, stop_options: StopOptions
+    table: AnyTable, table_options: TableOptions, promise: GuaranteeOptions, stop_options: StopOptions
 ) -> sfumato.Request:
     """Makes a request from the options of a command."""
     settings = {**vars(table_options), **vars(stop_options), **promise.given, "mechanism": promise.mechanism}
@@ -233,7 +233,7 @@ def make_request(
 def publish(
     table: RequestPath,
     table_options: TableOptions,
-    promise: PromiseOptions,
+    promise: GuaranteeOptions,
     stop_options: StopOptions,
     engine_options: EngineOptions,
     release_options: ReleaseOptions,
@@ -260,9 +260,10 @@ def publish(
     release = publication.release
     if not print_options.is_silent:
         from sfumato._publish.exposure_section import make_exposure_section  # noqa: PLC0415 - takes long to load
+        from sfumato._query.answer_document import make_release_document  # noqa: PLC0415 - takes long to load
 
         exposures = make_exposure_section(publication.exposures, publication.uniqueness)
-        render.show_document(out, release.document().add_sections([exposures]))
+        render.show_document(out, make_release_document(release, is_brief=True).add_sections([exposures]))
         if (notice := key_notice.find_key_notice(publication)) is not None:
             render.show_text(out, str(notice))
         out.print(f"written to {render.escape_for_terminal(str(release.path))}", soft_wrap=True, highlight=False)

@@ -16,10 +16,10 @@ from sfumato.cli import render
 from sfumato.cli.engine_options import EngineOptions
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import (
+    GUARANTEE_PANEL,
     OUTPUT_PANEL,
-    PROMISE_PANEL,
+    GuaranteeOptions,
     PrintOptions,
-    PromiseOptions,
     RequestPath,
     StopOptions,
     TableOptions,
@@ -36,7 +36,7 @@ POSTERIOR, WEAKEST = "posterior", "99/100"
 class AimOptions(OptionGroup):
     """The criterion of a comparison, and the attacker whose gain is shown; a request file cannot set these."""
 
-    PANEL: ClassVar = PROMISE_PANEL
+    PANEL: ClassVar = GUARANTEE_PANEL
 
     same_gain: Annotated[
         str | None,
@@ -68,7 +68,7 @@ class AimOptions(OptionGroup):
         None
     )
 
-    def complete_promise(self, promise: PromiseOptions) -> PromiseOptions:
+    def complete_guarantee(self, promise: GuaranteeOptions) -> GuaranteeOptions:
         """The requirement; its posterior may be missing where gains or errors are equal instead."""
         is_open = promise.given["prior"] is not None and promise.given[POSTERIOR] is None
         if is_open and (self.same_gain or self.same_error):
@@ -104,7 +104,7 @@ class ComparePageOptions(OptionGroup):
 def compare(  # noqa: PLR0913, PLR0917 - the options of the command
     table: RequestPath,
     table_options: TableOptions,
-    promise: PromiseOptions,
+    promise: GuaranteeOptions,
     stop_options: StopOptions,
     aim_options: AimOptions,
     engine_options: EngineOptions,
@@ -115,7 +115,7 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
     from sfumato.cli.app import make_request  # noqa: PLC0415 - the program imports its commands
 
     page_options.check()
-    request = make_request(table, table_options, aim_options.complete_promise(promise), stop_options)
+    request = make_request(table, table_options, aim_options.complete_guarantee(promise), stop_options)
     with render.open_progress_engine(err, print_options, partial(engine_options.make_engine, table)) as engine:
         comparison = sfumato.compare(
             request,

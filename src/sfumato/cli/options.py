@@ -41,7 +41,7 @@ from sfumato.errors import SchemaError
 from sfumato.mechanisms import REGISTRY
 
 TABLE_PANEL = "The table"
-PROMISE_PANEL = "Guarantee and method"
+GUARANTEE_PANEL = "Guarantee and method"
 OUTPUT_PANEL = "Output"
 TABLES_HELP = describe_tables()
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES_HELP}.")]
@@ -187,7 +187,7 @@ class PlanTableOptions(TableOptions):
 class TargetOptions(OptionGroup):
     """The required accuracy of counts, from which the plan finds a posterior."""
 
-    PANEL: ClassVar = PROMISE_PANEL
+    PANEL: ClassVar = GUARANTEE_PANEL
 
     error: Annotated[
         str | None,
@@ -210,10 +210,10 @@ class TargetOptions(OptionGroup):
 
 
 @dataclass(frozen=True)
-class PromiseOptions(OptionGroup):
+class GuaranteeOptions(OptionGroup):
     """The requirement and the way to meet it: the options of all requirements and all mechanisms."""
 
-    PANEL: ClassVar = PROMISE_PANEL
+    PANEL: ClassVar = GUARANTEE_PANEL
 
     given: OptionValues
     """The value of each option by its parameter; None where the option is missing."""
@@ -224,12 +224,12 @@ class PromiseOptions(OptionGroup):
 
         An option that several mechanisms share stands in the panel of the first.
         """
-        yield from (_make_flag_parameter(flag, PROMISE_PANEL) for flag in list_bound_flags())
+        yield from (_make_flag_parameter(flag, GUARANTEE_PANEL) for flag in list_bound_flags())
         names, guarantee_names = ", ".join((AUTO, *REGISTRY)), " or ".join(SELECTABLE_GUARANTEES)
         mechanism_option = typer.Option(
             "--mechanism",
             help=f"The method: {names}.",
-            rich_help_panel=PROMISE_PANEL,
+            rich_help_panel=GUARANTEE_PANEL,
             autocompletion=lambda: [AUTO, *REGISTRY],
         )
         yield make_command_parameter("mechanism", str, mechanism_option, AUTO)
@@ -238,7 +238,7 @@ class PromiseOptions(OptionGroup):
             "--guarantee",
             help=help_text,
             show_default=SELECTABLE_GUARANTEES[0],
-            rich_help_panel=PROMISE_PANEL,
+            rich_help_panel=GUARANTEE_PANEL,
             autocompletion=lambda: [str(guarantee) for guarantee in SELECTABLE_GUARANTEES],
         )
         yield make_command_parameter("guarantee", str | None, guarantee_option, None)
@@ -293,7 +293,7 @@ def _make_flag_parameter(flag: Flag, panel: str) -> Parameter:
 class StopOptions(OptionGroup):
     """The conditions that stop a publication."""
 
-    PANEL: ClassVar = PROMISE_PANEL
+    PANEL: ClassVar = GUARANTEE_PANEL
 
     breach_limit: Annotated[
         str,

@@ -242,7 +242,7 @@ def show_demonstration(console: Console, demonstration: Demonstration, is_kept: 
     release = demonstration.publication.release
     console.print(f"An invented hospital table of {release.rows:,} patients was published.")
     console.print("Its column [bold]diagnosis[/bold] is protected:\n")
-    show_text(console, release.promise)
+    show_text(console, release.guarantee.short)
     console.print("\nThe release was verified against the original:")
     show_document(console, demonstration.verification.document())
     console.print("\nWhat an analyst gets from the release, compared with the truth:")

@@ -16,7 +16,7 @@ from sfumato._core.json_types import Json, JsonView
 from sfumato._core.random_draws import Draws
 from sfumato._records import Naming, PerturbedRecords, RecordEncoding
 from sfumato._request.belief_bounds import PrivacySpec
-from sfumato._request.guarantee import Guarantee
+from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
 from sfumato.errors import MissingCapabilityError
@@ -110,7 +110,7 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """The record encoding: whether a record publishes a value, a set or a bucket, and how it is written."""
     estimators: Mapping[str, Method[DesignT]]
     """The estimators by name; the first is the default unless `estimation_rules` choose another."""
-    state_guarantee: Callable[[DesignT], str]
+    state_guarantee: Callable[[DesignT], GuaranteeStatement]
     """States the guarantee in plain words, with the numbers of the design."""
 
     # Facts and rules: the defaults are what most mechanisms need.

@@ -15,7 +15,7 @@ import sfumato
 from command_line import people, run, write_csv
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
 from sfumato.cli.flags import format_flag, name_flags, name_flags_in_json
-from sfumato.cli.options import PromiseOptions, TableOptions
+from sfumato.cli.options import GuaranteeOptions, TableOptions
 from sfumato.errors import SchemaError
 
 BOUND = ("--prior", "1/10", "--posterior", "1/3")
@@ -97,7 +97,7 @@ def test_kind_of_request_is_named_by_its_options(kind: type[sfumato.PrivacySpec]
 
 def test_arguments_of_a_schema_are_options() -> None:
     """Those with another name are in the table of names."""
-    options = {option.name for group in (TableOptions, PromiseOptions) for option in group.list_parameters()}
+    options = {option.name for group in (TableOptions, GuaranteeOptions) for option in group.list_parameters()}
     for name in sfumato.Schema.of.__annotations__.keys() - {"return"}:
         assert name_flags(f"`{name}=`").removeprefix("--").replace("-", "_") in options
 

@@ -126,7 +126,7 @@ def test_data_package_says_its_version(made: Path) -> None:
 def test_release_opens_from_a_directory(made: Path) -> None:
     release = Release.open(str(made))
     assert (release.rows, release.path, release.folder) == (60, made, made)
-    assert "at most 1/2" in release.promise
+    assert "at most 1/2" in release.guarantee.exact
 
 
 def test_release_in_one_file_gives_the_same_answers(made: Path, tmp_path: Path) -> None:

@@ -100,9 +100,9 @@ def test_manifest_holds_the_digest_of_every_file(folder: Path, manifest: Manifes
 
 @given(manifests())
 def test_promise_says_what_else_the_release_tells(manifest: Manifest) -> None:
-    assert manifest.guarantee_text.startswith(uniform.state_guarantee(manifest.design))
-    assert ("was taken from the table" in manifest.guarantee_text) == (not manifest.is_declared)
-    assert ("were left out" in manifest.guarantee_text) == (manifest.nulls == "drop")
+    assert manifest.guarantee.text.startswith(uniform.state_guarantee(manifest.design).text)
+    assert ("was taken from the table" in manifest.guarantee.text) == (not manifest.is_declared)
+    assert ("were left out" in manifest.guarantee.text) == (manifest.nulls == "drop")
 
 
 # ------------------------------------------------------------------------------------------------------- edited by hand
@@ -230,7 +230,7 @@ def test_number_where_none_belongs_is_refused(
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda ours: ours.update(format=FORMAT + 1), r"^the release has format 5, and this version reads up to 4"),
+        (lambda ours: ours.update(format=FORMAT + 1), r"^the release has format 6, and this version reads up to 5"),
         (lambda ours: ours.update(mechanism="magic"), r"^the release was made by the mechanism 'magic'"),
         (lambda ours: ours["design"].update(retention="1"), r"^the design's retention or domain is out of range\.$"),
         (lambda ours: ours["design"].update(domain=["flu"]), r"^the design's retention or domain is out of range\.$"),
@@ -321,7 +321,7 @@ def test_key_that_is_there_twice_is_refused_wherever_it_is(any_release: Path, an
 def test_keys_of_a_newer_format_are_not_asked_about(release: Path, written: dict[str, Any]) -> None:
     write_json(release, written)
     edit_manifest(release, lambda whole: whole["sfumato"].update({"format": FORMAT + 1, "odd key": None}))
-    with pytest.raises(ReleaseFormatError, match=r"^the release has format 5"):
+    with pytest.raises(ReleaseFormatError, match=r"^the release has format 6"):
         read_manifest(release)
 
 

@@ -16,7 +16,7 @@ from rendered import codes, marks
 from selection import examples
 from sfumato import Release, ReleaseFormatError, Request, Schema, publish
 from sfumato._release.description import Description
-from sfumato._release.manifest import FORMAT, README, README_TEMPLATE
+from sfumato._release.manifest import NUMBERED_FORMAT, README, README_TEMPLATE
 from sfumato._terminal_safe import UNPRINTABLE, escape_unprintable
 from sfumato._verify.file_checks import FITNESS, README_TEXT, verify_folder
 from sfumato.mechanisms._subset_selection import subset_mechanism as subset
@@ -77,11 +77,11 @@ def test_structure_does_not_depend_on_names_and_values(
 
 FALSIFIED = [
     ("at most 1/10", "at most 1/20"),
-    ("What is not promised", "What is promised"),
-    ("the other columns are not protected", "the other columns are protected"),
+    ("other columns are not protected", "other columns are protected"),
+    ("at most 10% likely", "at most 5% likely"),
     ("has 60 records", "has 61 records"),
     (f"template {README_TEMPLATE}", "template 1"),
-    (f" This text follows template {README_TEMPLATE};", ""),
+    (f"template {README_TEMPLATE}; ", ""),
     ("\n", "\r\n"),
 ]
 
@@ -100,7 +100,7 @@ def test_falsified_readme_does_not_verify(true: str, false: str, tmp_path: Path)
 def test_readme_of_another_guarantee_does_not_verify(mechanism: str, tmp_path: Path) -> None:
     """Every promise is compared, whichever mechanism wrote it."""
     folder = published_by(mechanism, people(), tmp_path / "release").folder
-    heading = "## What is promised\n\n"
+    heading = "## The guarantee\n\n"
     assert heading in readme(folder)
     (folder / README).write_bytes(readme(folder).replace(heading, f"{heading}Nobody learns anything. ").encode())
     fit_digests(folder)
@@ -133,7 +133,7 @@ def test_newer_template_asks_for_a_newer_version(tmp_path: Path) -> None:
 
 def test_older_format_has_no_template(tmp_path: Path) -> None:
     folder = published(people(), tmp_path / "release").folder
-    edit_manifest(folder, lambda written: written["sfumato"].update(format=FORMAT - 1))
+    edit_manifest(folder, lambda written: written["sfumato"].update(format=NUMBERED_FORMAT - 1))
     with pytest.raises(ReleaseFormatError, match="'readme_template'"):
         Release.open(folder)
 

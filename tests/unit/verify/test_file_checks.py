@@ -52,7 +52,7 @@ from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from strategies import breach_bounds, fine_breach_bounds, histograms, shares
 from tampering import failed, failed_alone, rewrite, with_cell, with_column
 
-ALONE = ["files", "schema", "metadata", "domain", "promise", "weights", PERSONS, ACCEPTED, README_TEXT, FITNESS]
+ALONE = ["files", "schema", "metadata", "domain", "guarantee", "weights", PERSONS, ACCEPTED, README_TEXT, FITNESS]
 WITH_ORIGINAL = ["public columns", "order", "draws", "posteriors"]
 
 
@@ -229,7 +229,7 @@ def test_retention_that_is_too_large_by_one_digit_breaks_the_promise(folder: Pat
         design["retention"] = raised(design["retention"], digits)
 
     edit_manifest(folder, change)
-    assert "promise" in failed_alone(folder)
+    assert "guarantee" in failed_alone(folder)
 
 
 def test_smaller_retention_keeps_the_promise_and_contradicts_the_weights(folder: Path) -> None:
@@ -239,7 +239,7 @@ def test_smaller_retention_keeps_the_promise_and_contradicts_the_weights(folder:
 
 def test_tighter_bound_than_was_planned_for_breaks_the_promise(folder: Path) -> None:
     edit_manifest(folder, lambda written: written["sfumato"]["design"].update(posterior="499999999/1000000000"))
-    assert failed_alone(folder) == ["promise"]
+    assert failed_alone(folder) == ["guarantee"]
 
 
 @pytest.mark.parametrize("domain", [["HIV", "asthma", "cold"], ["HIV", "asthma", "cold", "flu", "gout"]])

@@ -153,7 +153,7 @@ def list_inference(dossier: Dossier) -> tuple[Block, ...]:
 def _make_guarantee(dossier: Dossier) -> Facts:
     """Makes what the design alone guarantees against every attacker; nothing measured."""
     guarantee, spec = dossier.manifest.mechanism.guarantee, dossier.spec
-    checks = [item.detail for item in dossier.verification.checks if item.name == "promise"]
+    checks = [item.detail for item in dossier.verification.checks if item.name == "guarantee"]
     fact_rows = [
         ("requested", "bounds on odds only" if spec is None else spec.sentence),
         ("guaranteed", f"{guarantee}: {guarantee.sentence}"),

@@ -12,10 +12,9 @@ from sfumato._document.document import (
     Facts,
     Heading,
     Items,
-    Text,
     Tile,
     Tiles,
-    Tone,
+    list_guarantee_blocks,
 )
 from sfumato._evidence.audit_document.risk_sections import explain_uncovered
 from sfumato._evidence.audit_document.section_phrases import ARROW, describe_odds
@@ -42,7 +41,7 @@ def list_summary(dossier: Dossier) -> tuple[Block, ...]:
     blanks = [(label, "" if text == NOT_STATED else text) for label, text in context.list_entries("decision")[1:]]
     return (
         Facts("Release", (("release", release_text), ("purpose", context.get_entry("decision", "purpose")))),
-        Text(manifest.guarantee_text, Tone.GUARANTEE),
+        *list_guarantee_blocks(manifest.guarantee),
         Tiles(tuple(list_key_numbers(dossier))),
         Heading("What is not covered"),
         Items((*_describe_uncovered_values(dossier), *list_uncovered(manifest))),

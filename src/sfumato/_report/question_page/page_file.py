@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato._core.array_types import Array
 from sfumato._core.json_types import Json, JsonView
-from sfumato._document.document import Alert, Alerts, Items, Text, Tone, make_section
+from sfumato._document.document import Alert, Alerts, Items, list_guarantee_blocks, make_section
 from sfumato._document.html_document import render_section
 from sfumato._document.html_markup import render_document, render_paragraph, shorten_text
 from sfumato._document.page_style import write_stylesheet
@@ -121,7 +121,7 @@ class QuestionPage:
         subtitle = f"{records_text}. Every answer has a standard error. Your questions never leave this page."
         test_warning = Alerts((Alert(Grade.STOP, TEST_KEY_NOTE),)) if self.manifest.is_test else None
         sections = [
-            make_section("Guarantee", Text(self.manifest.guarantee_text, Tone.GUARANTEE), test_warning),
+            make_section("Guarantee", *list_guarantee_blocks(self.manifest.guarantee), test_warning),
             make_section("What is not covered", Items((self._guarantee, *LIMITS))),
             make_section("How to read the numbers", Items(tuple(self._reading_notes))),
         ]

@@ -18,20 +18,20 @@ def check_any_prior(design: JsonView, worst: Fraction | None) -> Check:
     prior, posterior = parse_bound(design["prior"], design["posterior"])
     rows = int(design.get("rows_per_person", 1))
     if rows < 1:
-        return Check("promise", False, f"a person cannot have {rows} rows.")
+        return Check("guarantee", False, f"a person cannot have {rows} rows.")
     raised_belief = compute_raised_belief(prior, None if worst is None else worst**rows)
     belief_text, factor_text = (
         (raised_belief, worst) if rows == 1 else (f"{float(raised_belief):.6g}", f"{worst} for each of {rows} rows")
     )
     if raised_belief > posterior:
         return Check(
-            "promise", False, f"a belief of {prior} can rise to {belief_text}, above the guaranteed {posterior}."
+            "guarantee", False, f"a belief of {prior} can rise to {belief_text}, above the guaranteed {posterior}."
         )
     detail = (
         f"a belief of {prior} can rise to {belief_text} at most, within the guaranteed {posterior} (odds times "
         f"{factor_text})."
     )
-    return Check("promise", True, detail)
+    return Check("guarantee", True, detail)
 
 
 def check_bounded_posteriors(

@@ -217,12 +217,12 @@ def check_guarantee(folder: Path, view: ManifestView, *, once: bool = False) -> 
     """Checks the caps themselves; `check_domain` checks that they hold in every bucket."""
     caps = [parse_exact(cap) for cap in view.design["caps"]]
     if len(caps) != len(view.design["domain"]) or not all(0 < cap <= 1 for cap in caps):
-        return Check("promise", False, "there is not one cap between 0 and 1 for each value.")
+        return Check("guarantee", False, "there is not one cap between 0 and 1 for each value.")
     if all(cap == 1 for cap in caps):
-        return Check("promise", False, "every value has the cap 1, so no value is protected.")
+        return Check("guarantee", False, "every value has the cap 1, so no value is protected.")
     if once and (len(set(caps)) > 1 or caps[0].numerator != 1):
-        return Check("promise", False, "the caps do not come from one diversity.")
-    return Check("promise", True, f"every value has a cap, from {min(caps)} to {max(caps)}.")
+        return Check("guarantee", False, "the caps do not come from one diversity.")
+    return Check("guarantee", True, f"every value has a cap, from {min(caps)} to {max(caps)}.")
 
 
 def check_draws(connection: Connection, view: ManifestView) -> Check:

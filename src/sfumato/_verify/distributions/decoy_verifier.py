@@ -52,7 +52,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     size, design = int(view.design["group_size"]), view.design
     domains = design.get("domains") or [design["domain"]]
     if size < 2 or any(len(domain) < size for domain in domains):  # noqa: PLR2004
-        return Check("promise", False, f"no group of {size} records with different values can be made.")
+        return Check("guarantee", False, f"no group of {size} records with different values can be made.")
     for name, counts in _count_published_values(folder, view).items():
         largest_count, total = max(counts), sum(counts)
         if largest_count > total / size + MOST_DEVIATION * math.sqrt(max(total / size, SMALLEST_VARIANCE)):
@@ -60,12 +60,12 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
                 f"a value of {name!r} is published by {largest_count:,} of {total:,} records, too often for groups of "
                 f"{size}."
             )
-            return Check("promise", False, detail)
+            return Check("guarantee", False, detail)
     detail = (
         "for an attacker who knows only the shares of the values, a published value is the true one with at most "
         f"1/{size}."
     )
-    return Check("promise", True, detail)
+    return Check("guarantee", True, detail)
 
 
 def _count_published_values(folder: Path, view: ManifestView) -> dict[str, list[int]]:

@@ -24,7 +24,7 @@ def check_single_values(design: JsonView, rise: Factor, fall: Factor | None) -> 
     """Checks that no belief in a bounded value rises above its posterior, or falls below its prior if guaranteed."""
     bounds = list(zip(design["priors"], design["posteriors"], strict=True))
     if len(bounds) != len(design["domain"]):
-        return Check("promise", False, "there is not one bound for each value.")
+        return Check("guarantee", False, "there is not one bound for each value.")
     bounded_count = 0
     for number, (low, high) in enumerate(bounds):
         if low is None:
@@ -34,16 +34,18 @@ def check_single_values(design: JsonView, rise: Factor, fall: Factor | None) -> 
         raised_belief = compute_raised_belief(prior, rise(number))
         if raised_belief > posterior:
             return Check(
-                "promise", False, f"a belief of {prior} can rise to {raised_belief}, above the guaranteed {posterior}."
+                "guarantee",
+                False,
+                f"a belief of {prior} can rise to {raised_belief}, above the guaranteed {posterior}.",
             )
         if fall is not None and (lowered := compute_lowered_belief(posterior, fall(number))) < prior:
             return Check(
-                "promise", False, f"a belief of {posterior} can fall to {lowered}, below the guaranteed {prior}."
+                "guarantee", False, f"a belief of {posterior} can fall to {lowered}, below the guaranteed {prior}."
             )
     if not bounded_count:
-        return Check("promise", False, "no value has a bound, so no value is protected.")
+        return Check("guarantee", False, "no value has a bound, so no value is protected.")
     limits_text = "above its posterior" if fall is None else "above its posterior or below its prior"
-    return Check("promise", True, f"no belief in one of {bounded_count} values with a bound can go {limits_text}.")
+    return Check("guarantee", True, f"no belief in one of {bounded_count} values with a bound can go {limits_text}.")
 
 
 def check_single_posteriors(

@@ -60,7 +60,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     for distribution, cell in zip(read_distributions(design), design["cells"], strict=True):
         prior = parse_exact(cell["prior"])
         if not 0 < prior < posterior:
-            return Check("promise", False, f"a sub-table that starts from a belief of {prior} protects nothing.")
+            return Check("guarantee", False, f"a sub-table that starts from a belief of {prior} protects nothing.")
         worst = max(
             worst,
             compute_raised_belief(prior, distribution.compute_rise(0)),
@@ -68,14 +68,14 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
         )
     if worst > posterior:
         return Check(
-            "promise", False, f"a belief can rise to {worst} in a sub-table, above the guaranteed {posterior}."
+            "guarantee", False, f"a belief can rise to {worst} in a sub-table, above the guaranteed {posterior}."
         )
     cells = len(design["cells"])
     detail = (
         f"in each of {cells} sub-tables a protected value can rise to {worst} at most, within the guaranteed "
         f"{posterior}"
     )
-    return Check("promise", True, f"{detail}, for an attacker who knows only the shares of the sub-table.")
+    return Check("guarantee", True, f"{detail}, for an attacker who knows only the shares of the sub-table.")
 
 
 def _compute_counted_posteriors(design: JsonView, distribution: SubTableDistribution, cell: JsonView) -> list[Fraction]:

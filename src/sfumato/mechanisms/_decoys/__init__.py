@@ -38,7 +38,7 @@ from sfumato._records.tally import Tally
 from sfumato._records.value_records import ValueEncoding
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.decoy_count_errors import compute_error_probability, find_accurate_count, find_chebyshev_count
-from sfumato._request.guarantee import Guarantee
+from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram, compute_margins
 from sfumato._request.warnings import Notice, NoticeNumber
 from sfumato.errors import InternalError, ReleaseFormatError
@@ -405,23 +405,26 @@ def _compute_leaks(design: Design, value_counts: Counts, published_codes: Codes)
     return likelihoods
 
 
-def state_guarantee(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> GuaranteeStatement:
     """States the guarantee in plain words, with the numbers of this design."""
     size = design.group_size
-    several = (
-        " This holds for each sensitive column alone; what several of them tell together multiplies."
-        if len(design.domains) > 1
-        else ""
-    )
-    return (
-        f"Every record was put into a group of at least {size} records with different values, and publishes one of "
-        "these values, drawn at random; the groups are not published. Somebody who knows how frequent the values are, "
-        "and nothing else of a person, believes the published value to be the person's own with a chance of at most "
-        f"1/{size}. Other knowledge is not covered: whoever already suspects a rare value and sees it published may "
-        "become nearly certain, and that somebody in the table has a value that is published is certain. The number of "
-        f"people with a value is published with an error below {float(ERROR):.0%}, but for a chance of "
-        f"{float(RISK):.0%}, where at least {find_accurate_count(size, ERROR, RISK):,} people have it; smaller "
-        f"numbers are deliberately unreliable.{several}"
+    several = "This holds for each sensitive column alone. What several columns disclose together multiplies."
+    return GuaranteeStatement(
+        f"An attacker who knows only how frequent the values are thinks it at most 1/{size} likely that a published "
+        "value is the person's own.",
+        f"Every record was put into a group of at least {size} records with different values. It publishes one of "
+        "these values, drawn at random, and the groups are not published. An attacker who knows how frequent the "
+        f"values are, and nothing else about a person, gives the published value a probability of at most 1/{size} of "
+        "being the person's own.",
+        (
+            "Other knowledge is not covered. An attacker who already suspects a rare value and sees it published may "
+            "become nearly certain.",
+            "A published value shows for certain that somebody in the table has it.",
+            f"If at least {find_accurate_count(size, ERROR, RISK):,} people have a value, their number is off by less "
+            f"than {float(ERROR):.0%} with a probability of {1 - float(RISK):.0%}. Smaller numbers are unreliable by "
+            "design.",
+            *([several] if len(design.domains) > 1 else []),
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from sfumato._core.cell_values import to_json
 from sfumato._core.json_types import Json, JsonView
 from sfumato._request.belief_bounds import BreachBound
+from sfumato._request.guarantee import GuaranteeStatement
 from sfumato._request.histogram import Histogram
 from sfumato.errors import InfeasibleError
 
@@ -75,33 +76,58 @@ def format_percent(number: Fraction | str) -> str:
     return f"{share} ({f'{100 * float(share):.3g}%' if 1000 * share >= 1 else 'below 0.1%'})"
 
 
-def state_any_prior(bound: BreachBound) -> str:
+KNOWLEDGE = (
+    "An attacker may know all other columns, the true values of all other people, and everything in this release "
+    "except "
+)
+"""What an attacker may know under a guarantee for every prior."""
+
+
+def format_chance(number: Fraction) -> str:
+    """A probability in a guarantee: in per cent if that is exact, otherwise also as a fraction."""
+    return f"{float(100 * number):g}%" if (1000 * number).denominator == 1 else format_percent(number)
+
+
+def state_any_prior(bound: BreachBound, *details: str) -> GuaranteeStatement:
     """States the guarantee for every prior and every statement, upward and downward."""
+    prior, posterior = format_chance(bound.prior), format_chance(bound.posterior)
+    factor = bound.person_amplification
+    odds = (
+        f"multiplies or divides the attacker's odds by at most {factor} (epsilon is ln {factor}, about "
+        f"{math.log(factor):.2f})"
+    )
+    believed = (
+        f"Anyone who thinks it at most {prior} likely that a person has a given value can think it at most {posterior} "
+        "likely"
+    )
     if bound.rows > 1:
-        return (
-            f"Take a person with up to {bound.rows} records, and any statement about all of that person's sensitive "
-            "values. If somebody, from all they know and from everything in this release but that person's own "
-            f"published values, gives the statement a chance of at most {bound.prior}, then with those values they "
-            f"give it a chance of at most {bound.posterior}; and a chance of at least {bound.posterior} stays at "
-            f"least {bound.prior}. Together the published values multiply anybody's odds by at most "
-            f"{bound.person_amplification}, each one by at most {bound.amplification} (about "
-            f"{float(bound.amplification):.3f}), even if they know all other columns and the true values of all other "
-            "people. How many records a person has is not hidden."
+        return GuaranteeStatement(
+            f"{believed} after seeing all records of that person (at most {bound.rows}), whatever else they know.",
+            f"Take any statement about all sensitive values of a person with at most {bound.rows} records. "
+            f"{KNOWLEDGE}this person's published values. If the attacker then gives the statement a probability of at "
+            f"most {bound.prior}, seeing these values can raise it to at most {bound.posterior}; a probability of at "
+            f"least {bound.posterior} cannot fall below {bound.prior}. Together the published values {odds}.",
+            (
+                f"One published value multiplies odds by at most {bound.amplification} (about "
+                f"{float(bound.amplification):.3f}). The number of records of a person is not hidden.",
+                *filter(None, details),
+            ),
         )
     if bound.is_odds_only:
-        return (
-            "Take a person with one record, and any statement about that person's sensitive value. Whatever chance "
-            "somebody gives the statement, from all they know and from everything in this release but that person's "
-            "own published value: the published value multiplies or divides the odds of that chance by at most "
-            f"{bound.amplification}, even if they know all other columns and the true values of all other people."
+        return GuaranteeStatement(
+            f"Seeing a person's record multiplies anyone's odds that the person has a given value by at most {factor}, "
+            "whatever else they know.",
+            f"Take any statement about the sensitive value of a person with one record. {KNOWLEDGE}this person's "
+            f"published value. Whatever probability the attacker then gives the statement, the published value {odds}.",
+            tuple(filter(None, details)),
         )
-    return (
-        "Take a person with one record, and any statement about that person's sensitive value. If somebody, from all "
-        "they know and from everything in this release but that person's own published value, gives the statement a "
-        f"chance of at most {bound.prior}, then with that value they give it a chance of at most {bound.posterior}; "
-        f"and a chance of at least {bound.posterior} stays at least {bound.prior}. The published value multiplies "
-        f"anybody's odds by at most {bound.amplification}, even if they know all other columns and the true values of "
-        "all other people."
+    return GuaranteeStatement(
+        f"{believed} after seeing that person's record, whatever else they know.",
+        f"Take any statement about the sensitive value of a person with one record. {KNOWLEDGE}this person's "
+        f"published value. If the attacker then gives the statement a probability of at most {bound.prior}, seeing "
+        f"the published value can raise it to at most {bound.posterior}; a probability of at least {bound.posterior} "
+        f"cannot fall below {bound.prior}. The published value {odds}.",
+        tuple(filter(None, details)),
     )
 
 
@@ -110,10 +136,10 @@ def describe_choice(bound: BreachBound) -> str:
     if not bound.is_odds_only:
         return ""
     return (
-        " These numbers follow no count of the table. If the publisher did not name the mechanism, the choice of it "
-        "follows how frequent the values are, in shares rounded down to two digits and never finer than ten records, "
-        "so that one record can change it where a share lies at an edge. Whoever knows the values of everybody else "
-        "may learn from the choice what that record holds."
+        "These numbers do not depend on the counts of the table. The choice of the mechanism may, unless the publisher "
+        "named it: it follows the shares of the values, rounded down to two digits and never finer than ten records. "
+        "One record can change it if a share is at an edge. An attacker who knows all other values may then learn that "
+        "record's value from the choice."
     )
 
 

@@ -33,7 +33,7 @@ from sfumato._records import PerturbedRecords
 from sfumato._records.tally import Holdings, Tally
 from sfumato._records.value_records import ValueEncoding
 from sfumato._request.belief_bounds import BreachBoundPerValue
-from sfumato._request.guarantee import Guarantee
+from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError, ReleaseFormatError
@@ -68,7 +68,7 @@ from sfumato.mechanisms.mechanism import Mechanism
 
 NAME = "harmonic"
 
-CERTAINTY_NOTE = "A record that shows a value without a bound holds it, for certain."
+CERTAINTY_NOTE = "A record that publishes a value without a bound certainly has it."
 
 MOST_KEEP_OUTCOMES = 1 << 40
 """The largest number of outcomes that keep a value if exact chances need more; swaps are rounded up, towards privacy.
@@ -359,10 +359,10 @@ def compute_published_likelihoods(
     return (chances,)
 
 
-def state_guarantee(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> GuaranteeStatement:
     """States the guarantee in plain words, with the numbers of this design."""
-    sentence = per_value.state_guarantee(design.domain, design.bounds, design.tolerance, may_fall=True)
-    return sentence if all(design.bounds) else f"{sentence} {CERTAINTY_NOTE}"
+    statement = per_value.state_guarantee(design.domain, design.bounds, design.tolerance, may_fall=True)
+    return statement if all(design.bounds) else statement.add_details([CERTAINTY_NOTE])
 
 
 MECHANISM = Mechanism(

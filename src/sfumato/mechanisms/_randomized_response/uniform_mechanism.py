@@ -26,7 +26,7 @@ from sfumato._records import PerturbedRecords
 from sfumato._records.tally import Holdings
 from sfumato._records.value_records import ValueEncoding
 from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
-from sfumato._request.guarantee import Guarantee
+from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response.empirical_bayes import make_shrunk_method
@@ -234,14 +234,14 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Float
     return (published_design.operator.compute_likelihoods(published_design.cell_shares, codes),)
 
 
-def state_guarantee(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> GuaranteeStatement:
     """States the guarantee in plain words, with the numbers of this design."""
     keep_probability = design.retention + design.swap_probability
-    return (
-        f"{state_any_prior(design.bound)} It is the true one with probability {float(keep_probability):.4g}, and any "
-        f"given other one of the {len(design.domain)} values with probability "
-        f"{float(design.swap_probability):.4g}.{describe_choice(design.bound)}"
+    drawn = (
+        f"The published value is the true one with probability {float(keep_probability):.4g}, and each of the "
+        f"{len(design.domain) - 1} other values with probability {float(design.swap_probability):.4g}."
     )
+    return state_any_prior(design.bound, drawn, describe_choice(design.bound))
 
 
 MECHANISM: Mechanism[BreachBound, NoOptions, Plan, Design] = Mechanism(

@@ -12,6 +12,7 @@ from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import option
 from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
+from sfumato._request.guarantee import GuaranteeStatement
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import Notice
 from sfumato.errors import ReleaseFormatError, SpecError
@@ -40,10 +41,10 @@ Bounds = tuple[BreachBound | None, ...]
 NAMED_VALUES = 5
 
 SHARE_BOUNDS_NOTE = (
-    " The bounds follow how frequent the values are in this table, rounded down to two digits and never finer than ten "
-    "records, so that one record can change them where a share lies at an edge. If a record took the value of another "
-    "one, it did so in 2 of 100 cases on a public table of 46 values, and in 7 of 100 on one of 1,420. Whoever knows "
-    "the values of everybody else may learn from the bounds what that record holds."
+    "The bounds follow the shares of the values in this table, rounded down to two digits and never finer than ten "
+    "records. One record can change them if a share is at an edge. An attacker who knows all other values may then "
+    "learn that record's value from the bounds. One changed record did so in 2 of 100 cases on a public table of 46 "
+    "values, and in 7 of 100 cases on one of 1,420."
 )
 """Measured by `bench/attacks.py` on a census and on vaccine reports. The numbers are the same for every table: its own
 rate would itself disclose something about its counts."""
@@ -112,7 +113,9 @@ REMARK_CODES = ("values-unprotected", "beliefs-may-fall")
 """The codes of these remarks."""
 
 
-def state_guarantee(values: Sequence[Value], bounds: Bounds, tolerance: Fraction | None, *, may_fall: bool) -> str:
+def state_guarantee(
+    values: Sequence[Value], bounds: Bounds, tolerance: Fraction | None, *, may_fall: bool
+) -> GuaranteeStatement:
     """States the guarantee for single values in plain words, with its bounds."""
     bounded = [(value, bound) for value, bound in zip(values, bounds, strict=True) if bound is not None]
     named = []
@@ -121,19 +124,23 @@ def state_guarantee(values: Sequence[Value], bounds: Bounds, tolerance: Fraction
         named.append(f"{display(value)!r}{ends} odds {format_factor(bound.amplification)}")
     more = f"; and {len(bounded) - NAMED_VALUES} more in the design" if len(bounded) > NAMED_VALUES else ""
     falling = (
-        "it is not promised that a chance does not fall."
+        "The guarantee does not limit how far a probability falls."
         if may_fall
-        else "and a chance of at least the second number stays at least the first."
+        else "A probability of at least the second number stays at least the first."
     )
     unprotected = list_unprotected_values(values, bounds)
-    without = (
-        f" Without a bound, and so not protected: {format_values(unprotected, NAMED_VALUES)}." if unprotected else ""
-    )
-    return (
-        "Take a person with one record, and one value that has a bound. Whatever chance somebody gives the value, from "
-        "all they know and from everything in this release but that person's own published value: the published value "
-        "multiplies the odds of that chance by at most the factor of the bound. Where the bound has two numbers, a "
-        f"chance of at most the first so comes to at most the second; {falling} This holds for single values, not for "
-        f"statements about several. The bounds: {'; '.join(named)}{more}.{without}"
-        f"{'' if tolerance is None else SHARE_BOUNDS_NOTE}"
+    without = f"Not protected, because they have no bound: {format_values(unprotected, NAMED_VALUES)}."
+    return GuaranteeStatement(
+        "Each value has a bound of its own. Seeing a person's record multiplies anyone's odds that the person has the "
+        "value by at most the factor of its bound, whatever else they know.",
+        "Take a person with one record, and one value that has a bound. An attacker may know anything, and everything "
+        "in this release except this person's published value. Whatever probability the attacker then gives the "
+        "value, the published value multiplies its odds by at most the factor of the bound. If the bound has two "
+        f"numbers, a probability of at most the first rises to at most the second. {falling}",
+        (
+            "This holds for single values, not for statements about several.",
+            f"The bounds: {'; '.join(named)}{more}.",
+            *([without] if unprotected else []),
+            *([] if tolerance is None else [SHARE_BOUNDS_NOTE]),
+        ),
     )

@@ -33,7 +33,7 @@ from sfumato._records.member_columns import MemberColumnEncoding
 from sfumato._records.set_records import SetEncoding
 from sfumato._records.tally import Holdings, Tally
 from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
-from sfumato._request.guarantee import Guarantee
+from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import Notice
 from sfumato.errors import ReleaseFormatError
@@ -319,14 +319,14 @@ def compute_published_likelihoods(
     return (np.where(published_records[rows], float(design.amplification), 1.0),)
 
 
-def state_guarantee(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> GuaranteeStatement:
     """States the guarantee in plain words, with the numbers of this design."""
-    return (
-        f"{state_any_prior(design.bound)} What is published of a record is a set of {design.subset_size} of the "
-        f"{len(design.domain)} values. It holds the true one with probability {float(design.hold_probability):.4g}, "
-        "and any given other one with probability "
-        f"{float(design.other_probability):.4g}.{describe_choice(design.bound)}"
+    drawn = (
+        f"Each record publishes a set of {design.subset_size} of the {len(design.domain)} values. The set has the true "
+        f"value with probability {float(design.hold_probability):.4g}, and each other value with probability "
+        f"{float(design.other_probability):.4g}."
     )
+    return state_any_prior(design.bound, drawn, describe_choice(design.bound))
 
 
 MECHANISM = Mechanism(

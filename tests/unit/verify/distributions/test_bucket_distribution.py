@@ -206,7 +206,7 @@ def accepts(made: Path, content: Content) -> bool:
         folder = Path(name) / "release"
         write(made, folder, content)
         found = set(failed_alone(folder)) - {FITNESS}
-    assert found <= {"domain", "promise"}
+    assert found <= {"domain", "guarantee"}
     return not found
 
 
@@ -285,7 +285,7 @@ def anatomy(tmp_path: Path) -> Path:
 
 def test_anatomy_has_one_cap_for_all(anatomy: Path) -> None:
     edit_design(anatomy, lambda design: design["caps"].__setitem__(0, "3/5"))
-    assert failed_alone(anatomy) == ["promise"]
+    assert failed_alone(anatomy) == ["guarantee"]
 
 
 def test_a_bucket_of_anatomy_holds_no_value_twice(anatomy: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_chance_above_the_promise_is_noticed(folder: Path, level: int) -> None
         mine["hold_probability"] = str(Fraction(mine["hold_probability"]) + Fraction(1, 10**9))
 
     edit_design(folder, change)
-    assert "promise" in failed_alone(folder)
+    assert "guarantee" in failed_alone(folder)
 
 
 def test_the_promise_is_that_of_every_pair_of_values_and_everything_shown(releases: Callable[[str], Path]) -> None:

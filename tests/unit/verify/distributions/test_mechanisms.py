@@ -151,7 +151,7 @@ def raise_chance(design: Design, digits: int) -> None:
 @pytest.mark.parametrize("digits", [2, 9])
 def test_chance_that_is_too_large_breaks_the_promise(folder: Path, digits: int) -> None:
     edit_design(folder, lambda design: raise_chance(design, digits))
-    assert "promise" in failed_alone(folder)
+    assert "guarantee" in failed_alone(folder)
     with pytest.raises(ReleaseFormatError, match=r"(higher|more often) than .* bounds? allows?"):
         verify(folder)
 
@@ -176,7 +176,7 @@ def test_every_cell_is_looked_at(folder: Path, cell: int) -> None:
         design["cells"][cell]["retention"] = raised(design["cells"][cell]["retention"])
 
     edit_design(folder, change)
-    assert "promise" in failed_alone(folder)
+    assert "guarantee" in failed_alone(folder)
 
 
 @both_coins
@@ -188,7 +188,7 @@ def test_every_value_with_a_bound_is_looked_at(folder: Path, place: int) -> None
         design["posteriors"][place] = str(prior + (posterior - prior) / 100)
 
     edit_design(folder, change)
-    assert failed_alone(folder) == ["promise"]
+    assert failed_alone(folder) == ["guarantee"]
 
 
 @every_way
@@ -200,13 +200,13 @@ def test_tighter_bound_than_was_planned_for_breaks_the_promise(folder: Path) -> 
             design["posterior"] = str(Fraction(design["posterior"]) - Fraction(1, 10**9))
 
     edit_design(folder, change)
-    assert failed_alone(folder) == ["promise"]
+    assert failed_alone(folder) == ["guarantee"]
 
 
 @pytest.mark.parametrize("way", ["fine-grain"])
 def test_promise_that_nothing_falls_is_not_believed(folder: Path) -> None:
     edit_design(folder, lambda design: design.update(direction="both"))
-    assert failed_alone(folder) == ["promise"]
+    assert failed_alone(folder) == ["guarantee"]
 
 
 @every_way
@@ -223,7 +223,7 @@ def test_guarantee_that_the_mechanism_does_not_give_is_not_believed(folder: Path
     kept = [REGISTRY[mechanism].guarantee, *(["any-prior"] if mechanism == "fine-grain" else [])]
     edit_manifest(folder, lambda written: written["sfumato"].update(guarantee=guarantee))
     found = {check.name: check.detail for check in verify_folder(folder).checks if not check.has_passed}
-    untrue = {"promise": f"the mechanism {mechanism!r} does not give {guarantee!r}."}
+    untrue = {"guarantee": f"the mechanism {mechanism!r} does not give {guarantee!r}."}
     assert found == ({} if guarantee in kept else untrue)
 
 
@@ -250,14 +250,14 @@ def test_cell_for_a_larger_prior_than_it_was_made_for_breaks_the_promise(folder:
         design["cells"][0]["prior"] = raised(design["cells"][0]["prior"])
 
     edit_design(folder, change)
-    assert failed_alone(folder) == ["promise"]
+    assert failed_alone(folder) == ["guarantee"]
 
 
 @both_cells
 @pytest.mark.parametrize("prior", ["2/3", "1", "0", "-1/2"])
 def test_cell_whose_prior_protects_nothing_breaks_the_promise(folder: Path, prior: str) -> None:
     edit_design(folder, lambda design: design["cells"][1].update(prior=prior))
-    assert failed_alone(folder) == ["promise"]
+    assert failed_alone(folder) == ["guarantee"]
 
 
 @pytest.mark.slow

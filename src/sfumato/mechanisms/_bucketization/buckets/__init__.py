@@ -39,7 +39,7 @@ from sfumato._records.bucket_records import BucketEncoding
 from sfumato._records.tally import Holdings
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.bucket_and_decoy_requirements import ShareCap
-from sfumato._request.guarantee import Guarantee
+from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
@@ -399,22 +399,28 @@ def _describe_caps(caps: Sequence[Fraction]) -> str:
     return f"{min(caps)} for all values" if min(caps) == max(caps) else f"{min(caps)} to {max(caps)}"
 
 
-def state_guarantee(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> GuaranteeStatement:
     """States the guarantee in plain words, with the numbers of this design."""
     caps_below_one = [cap for cap in design.caps if cap < 1]
     uncapped_count = len(design.caps) - len(caps_below_one)
-    unprotected = (
-        f" {uncapped_count} values have the cap 1: they are not protected, and may stand alone in a bucket."
-        if uncapped_count
-        else ""
-    )
-    return (
-        "Every record is in a bucket, and it is published which values the records of a bucket have, but not which "
-        "record has which. In each bucket every value has at most its cap of the records: "
-        f"{_describe_caps(design.caps)}. Somebody who knows a person's bucket, and has no reason to think that the "
-        "people of the bucket differ, believes no value of that person with more than its cap. No other knowledge is "
-        "covered: whoever knows how the public columns go with the values, and this release tells that, can do better. "
-        f"The exact number of people with each value is published too.{unprotected}"
+    caps = _describe_caps(design.caps)
+    return GuaranteeStatement(
+        "An attacker who knows only a person's bucket thinks each value of that person at most as likely as its cap "
+        f"({caps}). Attackers who also use the public columns can do better.",
+        "Every record is in a bucket. The release lists the values that the records of a bucket have, but not which "
+        f"record has which. In each bucket, each value has at most its cap of the records: {caps}. An attacker who "
+        "knows a person's bucket, and has no reason to think that the people of the bucket differ, gives no value of "
+        "that person a probability above its cap.",
+        (
+            "No other knowledge is covered. The release itself shows how public columns and values are related, and an "
+            "attacker who uses that can do better.",
+            "The exact number of people with each value is published too.",
+            *(
+                [f"{uncapped_count} values have the cap 1. They are not protected, and may be alone in a bucket."]
+                if uncapped_count
+                else []
+            ),
+        ),
     )
 
 

@@ -42,7 +42,7 @@ from sfumato._records import PerturbedRecords
 from sfumato._records.tally import Holdings
 from sfumato._records.value_records import ValueEncoding
 from sfumato._request.belief_bounds import BreachBoundPerValue
-from sfumato._request.guarantee import Guarantee
+from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError, ReleaseFormatError
@@ -379,7 +379,7 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Float
     return (published_design.operator.compute_likelihoods(published_design.cell_shares, codes),)
 
 
-def state_guarantee(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> GuaranteeStatement:
     """States the guarantee in plain words, with the numbers of this design."""
     may_fall = design.direction is Direction.UPWARD
     return per_value.state_guarantee(design.domain, design.bounds, design.tolerance, may_fall=may_fall)

@@ -34,7 +34,7 @@ from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
 from sfumato._records.value_records import ValueEncoding
 from sfumato._request.belief_bounds import BreachBound
-from sfumato._request.guarantee import Guarantee
+from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
@@ -44,6 +44,7 @@ from sfumato.mechanisms._randomized_response.estimators import SEVERAL_CELLS
 from sfumato.mechanisms._randomized_response.guarantee_sentences import (
     BOUND_RISK,
     describe_sub_table,
+    format_chance,
     summarize_sub_tables,
 )
 from sfumato.mechanisms._randomized_response.inverse_estimation import (
@@ -424,20 +425,27 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Float
     return (plan.design.operator.compute_likelihoods(plan.shares, np.asarray(records.values), records.cells),)
 
 
-def state_guarantee(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> GuaranteeStatement:
     """States the guarantee in plain words, with the numbers of this design."""
     bound, cells = design.bound, design.cells
     sizes = [len(cell.places) for cell in cells]
     width = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
-    return (
-        f"Take a person with one record, and one value that at most {bound.prior} of the people of the table have. "
-        f"Somebody who knows how often each value occurs in each of the {len(cells)} cells, and nothing about that "
-        f"person, comes to believe that the person has that value with a chance of at most {bound.posterior}, after "
-        "seeing the person's cell and published value. Nothing else is covered: whoever also looks at what the other "
-        "records of the cell show, or knows the person's other columns, or the values of other people, may come to "
-        "believe more; so may whoever asks whether the value is one of several. Values that more people have are not "
-        f"protected. The cell tells that the true value is one of its {width} values, and the cells together tell "
-        "which values nobody has."
+    prior, posterior = format_chance(bound.prior), format_chance(bound.posterior)
+    return GuaranteeStatement(
+        f"Take a value that at most {prior} of the people have. An attacker who knows only how frequent the values "
+        f"are can think it at most {posterior} likely that a person has it, after seeing that person's record.",
+        f"Take a person with one record, and one value that at most {bound.prior} of the people in the table have. An "
+        f"attacker may know how often each value occurs in each of the {len(cells)} sub-tables, and nothing about "
+        "that person. After seeing the person's sub-table and published value, this attacker gives that value a "
+        f"probability of at most {bound.posterior}.",
+        (
+            "Nothing else is covered. An attacker who uses the other records of the sub-table, the person's other "
+            "columns or the values of other people may become more confident. So may one who asks whether the value is "
+            "one of several.",
+            f"Values that more than {bound.prior} of the people have are not protected.",
+            f"The sub-table discloses that the true value is one of its {width} values. All sub-tables together "
+            "disclose which values nobody has.",
+        ),
     )
 
 

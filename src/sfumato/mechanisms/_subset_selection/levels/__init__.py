@@ -31,7 +31,7 @@ from sfumato._records import PerturbedRecords
 from sfumato._records.level_set_records import LevelSetEncoding
 from sfumato._records.tally import Holdings, Tally
 from sfumato._request.belief_bounds import BreachBound
-from sfumato._request.guarantee import Guarantee
+from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
 from sfumato.errors import InfeasibleError, SpecError
@@ -400,18 +400,17 @@ def compute_published_likelihoods(
     return (chances,)
 
 
-def state_guarantee(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> GuaranteeStatement:
     """States the guarantee in plain words, with the numbers of this design."""
-    sentence = "; ".join(
-        f"{float(level.share):.4g} of them at the level {level.name!r}, as a set of {level.selection.members} of its "
-        f"{level.selection.size} groups, which holds the true one with probability "
-        f"{float(level.selection.hold_probability):.4g} and any given other one with probability "
-        f"{float(level.selection.other_probability):.4g}"
+    drawn = [
+        f"A share of {float(level.share):.4g} of the records publishes a set of {level.selection.members} of the "
+        f"{level.selection.size} groups of level {level.name!r}. The set has the true group with probability "
+        f"{float(level.selection.hold_probability):.4g}, and each other one with probability "
+        f"{float(level.selection.other_probability):.4g}."
         for level in design.levels
-    )
-    return (
-        f"{state_any_prior(design.bound)} What is published of a record is a level, drawn whatever its value is, and "
-        f"a set of values, which are whole groups of that level: {sentence}."
+    ]
+    return state_any_prior(
+        design.bound, "Each record publishes a level, drawn independently of its value, and a set of groups.", *drawn
     )
 
 

@@ -482,11 +482,11 @@ def test_a_table_smaller_than_the_usual_minimum_is_one_small_cell() -> None:
 
 
 def test_promise_states_one_prior_and_what_is_not_covered() -> None:
-    promise = small_domain.state_guarantee(_plan(LARGE, THIRDS, Options()).design)
+    promise = small_domain.state_guarantee(_plan(LARGE, THIRDS, Options()).design).text
     for words in (
         "at most 1/3 of the people",
-        "each of the 4 cells",
-        "a chance of at most 2/3",
+        "each of the 4 sub-tables",
+        "at most 2/3",
         "Nothing else is covered",
         "one of several",
         "not protected",
@@ -498,7 +498,9 @@ def test_promise_states_one_prior_and_what_is_not_covered() -> None:
 
 
 def test_promise_of_cells_of_one_width_states_it_once() -> None:
-    promise = small_domain.state_guarantee(_plan((6000, 6000, 4000, 2000), BreachBound("2/5", "2/3"), Options()).design)
+    promise = small_domain.state_guarantee(
+        _plan((6000, 6000, 4000, 2000), BreachBound("2/5", "2/3"), Options()).design
+    ).text
     assert "one of its 3 values" in promise
 
 
