@@ -14,8 +14,9 @@ from sfumato._records.column_codes import CodedColumn, SensitiveColumns
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
 from sfumato._risk.attackers.attack_result import compute_wilson_interval
+from sfumato._risk.attackers.attack_target import Target
 from sfumato._risk.attackers.known_column_beliefs import Knowledge
-from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, Target, attack, draw_published_values
+from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, attack, draw_published_values
 from sfumato.mechanisms import REGISTRY
 from statistical.support import LARGEST_SCORE, assert_mean, assert_other_mean, keyed_draws
 

@@ -28,7 +28,7 @@ from sfumato._risk.attackers.attack_scenarios import (
     attack_with_worst_column,
 )
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, make_planned_setups
-from sfumato._risk.attackers.planned_exposure import Target, make_targets
+from sfumato._risk.attackers.attack_target import Target, make_targets
 from sfumato.errors import InfeasibleError, MissingCapabilityError, SpecError
 from sfumato.mechanisms.capabilities import Comparability
 from sfumato.mechanisms.mechanism import AnyMechanism

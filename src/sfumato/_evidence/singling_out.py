@@ -6,14 +6,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
-from sfumato._core.array_types import Codes, Counts, Places
+from sfumato._core.array_types import Codes, Counts
 from sfumato._core.json_types import Json
-from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_size_shares
-from sfumato._risk.attackers.predictive_columns import count_keys
-from sfumato._risk.attackers.record_linkage import encode_shared_values, number_combinations
+from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_size_shares, count_class_sizes
+from sfumato._risk.attackers.record_linkage import encode_shared_values
 
 SIZES = (1, 2, 3, 4, 10, 20, 50, 100, 200, 500, 1000)
 """The class sizes for cumulative shares; 4 means below 5, and 10 means below 11."""
@@ -57,7 +55,7 @@ class SinglingOut:
 def measure_singling_out(names: Sequence[str], table: pa.Table, raw_columns: Mapping[str, Codes] | None) -> SinglingOut:
     """Measures the public columns of a table as published, and before ranges if given."""
     (columns,) = encode_shared_values(names, [table]) if names else ([],)
-    sizes = _count_class_sizes(columns, table.num_rows)
+    sizes = count_class_sizes(columns, table.num_rows)
     chosen_columns = sorted(range(len(names)), key=lambda place: -int(columns[place].max(initial=0)))[:MOST_COLUMNS]
     column_sets = [
         item
@@ -74,7 +72,7 @@ def measure_singling_out(names: Sequence[str], table: pa.Table, raw_columns: Map
         None
         if raw_columns is None
         else _compute_size_shares(
-            _count_class_sizes(list(raw_columns.values()), len(next(iter(raw_columns.values()), ())))
+            count_class_sizes(list(raw_columns.values()), len(next(iter(raw_columns.values()), ())))
         )
     )
     return SinglingOut(
@@ -89,19 +87,12 @@ def measure_singling_out(names: Sequence[str], table: pa.Table, raw_columns: Map
     )
 
 
-def _count_class_sizes(columns: Sequence[Codes], rows: int) -> Counts:
-    """The number of records of each combination that occurs."""
-    return np.bincount(number_combinations(columns)) if columns else np.array([rows])
-
-
 def _compute_size_shares(sizes: Counts) -> tuple[tuple[int, float], ...]:
     total = max(int(sizes.sum()), 1)
     return tuple((size, float(sizes[sizes <= size].sum()) / total) for size in SIZES)
 
 
 def _compute_unique_share(columns: Sequence[Codes]) -> float:
-    """The share of records that are unique on a few columns, counted in a table if that is small."""
-    keys: Places = np.zeros(len(columns[0]), dtype=np.int64)
-    for codes in columns:
-        keys = keys * (int(codes.max(initial=0)) + 1) + codes.astype(np.int64)
-    return float((count_keys(keys)[1] == 1).sum()) / max(len(keys), 1)
+    """The share of records that are unique on a few columns."""
+    records = len(columns[0])
+    return compute_class_size_shares(count_class_sizes(columns, records), records).unique_share

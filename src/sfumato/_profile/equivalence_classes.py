@@ -28,6 +28,10 @@ CLASS_SIZES = (1, 4, 10)
 MORE_THAN_ENOUGH = 1.1
 """Ratio of hashes sorted to combinations kept, if no two hashes are equal."""
 
+LARGEST_NUMBER = 1 << 62
+TABLE_FACTOR = 4
+"""Combinations are numbered by a table up to this size per record, and by sorting above it."""
+
 SLOTS_EACH = 4
 """Ratio of slots to hashes: hashes are first distinguished by their leading bits."""
 
@@ -286,3 +290,31 @@ def count_unique(hashes: RandomBits, rows_each: int = 1) -> int:
     rest = hashes[is_shared.take(slots)]
     _, counts = count_distinct(rest)
     return len(hashes) - len(rest) + int(counts[counts <= rows_each].sum())
+
+
+def count_class_sizes(columns: Sequence[Codes], rows: int) -> Counts:
+    """The number of records of each equivalence class, for records in memory; without columns all are one class."""
+    return np.bincount(number_combinations(columns)) if columns else np.array([rows])
+
+
+def number_combinations(columns: Sequence[Codes]) -> Places:
+    """One number for a record's values in all columns; equal records have equal numbers."""
+    numbers: Places = np.zeros(len(columns[0]) if columns else 0, dtype=np.int64)
+    combination_limit = 1
+    for codes in columns:
+        size = int(codes.max(initial=0)) + 1
+        # Renumbered, so that numbers stay small.
+        if combination_limit > LARGEST_NUMBER // size:
+            numbers = _renumber(numbers, combination_limit)
+            combination_limit = int(numbers.max(initial=0)) + 1
+        numbers = numbers * size + codes
+        combination_limit *= size
+    return _renumber(numbers, combination_limit)
+
+
+def _renumber(numbers: Places, combination_limit: int) -> Places:
+    """Renumbers without gaps; by a table if it is small."""
+    if combination_limit <= TABLE_FACTOR * len(numbers):
+        occurs = np.bincount(numbers, minlength=combination_limit) > 0
+        return np.asarray((np.cumsum(occurs) - 1)[numbers])
+    return np.asarray(np.unique(numbers, return_inverse=True)[1])

@@ -33,7 +33,8 @@ from sfumato._request.warnings import NOTICE_CODES, Notice, NoticeNumber
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE, run_attack_scenarios
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, make_planned_setups
-from sfumato._risk.attackers.planned_exposure import Target, make_targets, measure_predictions, run_planned_attacks
+from sfumato._risk.attackers.attack_target import Target, make_targets
+from sfumato._risk.attackers.planned_exposure import measure_predictions, run_planned_attacks
 from sfumato._risk.attackers.predictive_columns import (
     ColumnPrediction,
     check_predictive_columns,

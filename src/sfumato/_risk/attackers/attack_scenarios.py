@@ -6,14 +6,14 @@ only the release. All but L know the original: for each half of the people they 
 much as such columns can disclose. L learns from the release; its control is what the release teaches about people
 without a record in it.
 
-The attacks before publishing (`planned_exposure.run_planned_attacks`) are different. They look for the strongest
-belief that a column allows; the attackers here measure how often guesses are correct.
+P has one definition, in `belief_calibration.learn_all_columns`; the attacks before publishing use it too. Their
+attackers of one column look for the strongest belief that a column allows, because it can stop a publication.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,92 +27,16 @@ from sfumato._profile.equivalence_classes import hash_numbers
 from sfumato._records.tally import Holdings
 from sfumato._risk.attackers.attack_result import Attack, BeliefSum, BeliefSummary
 from sfumato._risk.attackers.attack_setup import AttackSetup
+from sfumato._risk.attackers.attack_target import Target
+from sfumato._risk.attackers.belief_calibration import BeliefFunction, learn_all_columns
 from sfumato._risk.attackers.guesses_from_release import (
     CandidateBeliefs,
     learn_best_round,
     learn_from_buckets,
     predict_others,
 )
-from sfumato._risk.attackers.planned_exposure import ALL_COLUMNS, FREQUENCIES, ONE_COLUMN, SMALLEST, Target
+from sfumato._risk.attackers.planned_exposure import ALL_COLUMNS, FREQUENCIES, ONE_COLUMN, SMALLEST
 from sfumato.errors import SpecError
-
-# Calibration: the success of beliefs about one half of the people corrects beliefs about the other half.
-#
-# Naive Bayes overestimates where columns are correlated. The success rate by strength of belief is a rising line,
-# fitted to one half of the people and used for the other, so that no person's own value is used for that person.
-
-MOST_STEPS = 200
-LEAST_RIGHT_GUESSES = 20.0
-"""The average number of correct beliefs expected at a step: with fewer, chance dominates."""
-SMALLEST_RISE = 1e-9
-"""The slope of a level line, so that a likelier value stays likelier."""
-
-BeliefFunction = Callable[[Places], Floats]
-"""Beliefs about some records: one row each, with sum 1."""
-
-
-@dataclass(frozen=True, eq=False)
-class IsotonicCurve:
-    """The success rate of beliefs by their strength: a rising line through some points."""
-
-    belief_points: Floats
-    success_points: Floats
-
-    @classmethod
-    def fit(cls, beliefs: Floats, is_right: Mask) -> IsotonicCurve:
-        """Fits the line in steps; weak beliefs are many and have most of the steps."""
-        order = np.argsort(beliefs, axis=None, kind="stable")
-        sums = np.cumsum(np.sqrt(beliefs.ravel()[order]))
-        steps = int(np.clip(beliefs.sum() / LEAST_RIGHT_GUESSES, 1, MOST_STEPS))
-        step = np.minimum((sums * (steps / sums[-1])).astype(np.int64), steps - 1)
-        parts = [np.ones(beliefs.size), beliefs.ravel(), is_right.ravel().astype(np.float64)]
-        sums_of = [np.bincount(step, weights=part[order]).astype(np.float64) for part in parts]
-        sizes, belief_sums, right_sums = pool_steps(*sums_of)
-        ends = [0.0, 1.0 + SMALLEST_RISE]
-        return cls(
-            np.concatenate([ends[:1], belief_sums / sizes, ends[1:]]),
-            np.concatenate([[0.0], right_sums / sizes, [right_sums[-1] / sizes[-1] + SMALLEST_RISE]]),
-        )
-
-    def __call__(self, beliefs: Floats) -> Floats:
-        """Calibrated beliefs; rows again have sum 1."""
-        calibrated_beliefs = np.interp(beliefs, self.belief_points, self.success_points) + SMALLEST_RISE * beliefs
-        return np.asarray(calibrated_beliefs / calibrated_beliefs.sum(axis=1, keepdims=True))
-
-
-def pool_steps(sizes: Floats, *sums: Floats) -> Floats:
-    """Pools steps until the means of the last sums rise: sizes and sums of each, in rows.
-
-    Falling neighbours are pooled until none is left (the pool adjacent violators algorithm of Ayer and others 1955).
-    """
-    pools: list[Floats] = []
-    for step in np.stack([sizes, *sums])[:, sizes > 0].T:
-        pool = step
-        while pools and pools[-1][-1] * pool[0] >= pool[-1] * pools[-1][0]:
-            pool = pools.pop() + pool
-        pools.append(pool)
-    return np.array(pools).T
-
-
-def calibrate_beliefs(target: Target, compute_beliefs: BeliefFunction, rows: Places) -> BeliefFunction:
-    """Calibrates the beliefs of each half of the people by the success in the other half."""
-    is_first, lines = target.is_first, []
-    for others in (rows[~is_first[rows]], rows[is_first[rows]]):
-        if not len(others):
-            return compute_beliefs
-        beliefs = compute_beliefs(others)
-        lines.append(IsotonicCurve.fit(beliefs, target.true_codes[others][:, np.newaxis] == np.arange(target.size)))
-
-    def compute_calibrated(selected_rows: Places) -> Floats:
-        beliefs = compute_beliefs(selected_rows)
-        for is_in_half, line in zip((is_first[selected_rows], ~is_first[selected_rows]), lines, strict=True):
-            beliefs[is_in_half] = line(beliefs[is_in_half])
-        return beliefs
-
-    return compute_calibrated
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 OTHERS, TWO_RELEASES, RELEASE_ALONE, OWN_BELIEF = "others", "two releases", "release alone", "own belief"
 KNOWN_SHARE, KNOWN_SHARES = 0.2, (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
@@ -161,7 +85,7 @@ def attack_with_each_column(setup: AttackSetup) -> tuple[Attack, ...]:
 
 def attack_with_all_columns(setup: AttackSetup) -> Attack:
     """P: an attacker who knows all public columns, with beliefs calibrated on other people."""
-    return _attack(setup, ALL_COLUMNS, tuple(setup.target.columns), _compute_calibrated_beliefs(setup))
+    return _attack(setup, ALL_COLUMNS, tuple(setup.target.columns), learn_all_columns(setup.target, setup.rows))
 
 
 def attack_with_known_others(setup: AttackSetup, share: float = KNOWN_SHARE) -> Attack:
@@ -176,7 +100,9 @@ def attack_with_known_others(setup: AttackSetup, share: float = KNOWN_SHARE) -> 
     rows = setup.rows[~is_known[setup.rows]]
     attacker_columns = tuple(setup.target.columns)
     knows = f"{describe_known_columns(attacker_columns)} and the values of {share:.0%} of the others"
-    return _attack(replace(setup, rows=rows), OTHERS, attacker_columns, _compute_calibrated_beliefs(setup), knows)
+    return _attack(
+        replace(setup, rows=rows), OTHERS, attacker_columns, learn_all_columns(setup.target, setup.rows), knows
+    )
 
 
 def attack_with_two_releases(setup: AttackSetup, second_setup: AttackSetup) -> Attack:
@@ -193,7 +119,9 @@ def attack_with_two_releases(setup: AttackSetup, second_setup: AttackSetup) -> A
 
     attacker_columns = tuple(setup.target.columns)
     knows = f"{describe_known_columns(attacker_columns)} and a second release"
-    return _attack(setup, TWO_RELEASES, attacker_columns, _compute_calibrated_beliefs(setup), knows, update_twice)
+    return _attack(
+        setup, TWO_RELEASES, attacker_columns, learn_all_columns(setup.target, setup.rows), knows, update_twice
+    )
 
 
 def measure_by_known_share(
@@ -263,16 +191,6 @@ def count_group_values(groups: Places, true_codes: Codes, size: int) -> Holdings
     lines, counts = np.unique(groups * size + true_codes, return_counts=True)
     numbers, places = np.divmod(lines, size)
     return Holdings(numbers, places, counts, domain_size=size)
-
-
-def _compute_calibrated_beliefs(setup: AttackSetup) -> BeliefFunction:
-    """Calibrated beliefs from all public columns; the same for every mechanism."""
-    target, key = setup.target, setup.rows.tobytes()
-    if key not in target.belief_cache:
-        target.belief_cache[key] = calibrate_beliefs(
-            target, target.learn_across_halves(tuple(target.columns)), setup.rows
-        )
-    return target.belief_cache[key]
 
 
 def _attack(  # noqa: PLR0913, PLR0917 - who it is, what it believes, and how it looks at the release

@@ -18,7 +18,8 @@ from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
 from sfumato._records.column_codes import SensitiveColumns
 from sfumato._risk.attackers.assignment_posteriors import condition_on_groups
-from sfumato._risk.attackers.planned_exposure import SMALLEST, Target, compute_value_likelihoods, draw_published_values
+from sfumato._risk.attackers.attack_target import Target
+from sfumato._risk.attackers.planned_exposure import SMALLEST, compute_value_likelihoods, draw_published_values
 from sfumato.errors import SpecError
 
 SEED_DIGITS = 64

@@ -5,25 +5,22 @@ The published values are drawn with a discarded key, so the measurement does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
-from sfumato._core.array_types import Codes, Floats, Mask, Numbers, Places
-from sfumato._core.cell_values import Value
+from sfumato._core.array_types import Codes, Floats, Numbers, Places
 from sfumato._core.random_draws import Draws
 from sfumato._planning.predicted_error import ChosenMechanism
-from sfumato._profile.equivalence_classes import hash_numbers
 from sfumato._profile.record_sample import Sample
 from sfumato._records import PerturbedRecords
 from sfumato._records.column_codes import SensitiveColumns
-from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.histogram import compute_margins
 from sfumato._risk.attackers.attack_result import Attack, BeliefSum
-from sfumato._risk.attackers.known_column_beliefs import ColumnEvidence, Knowledge, compute_smoothed_shares
+from sfumato._risk.attackers.attack_target import Target
+from sfumato._risk.attackers.belief_calibration import BeliefFunction, learn_all_columns
 from sfumato._risk.attackers.predictive_columns import (
     MOST_TOGETHER,
     ColumnPrediction,
@@ -31,106 +28,9 @@ from sfumato._risk.attackers.predictive_columns import (
     measure_guesses,
 )
 
-MOST_BELIEFS, LEAST_RECORDS = 1 << 19, 3000
-"""The most records times values of an attack, and the fewest records; larger tables are sampled at random."""
 CHUNK_BELIEFS = 1 << 18
 SMALLEST = np.finfo(np.float64).tiny
 FREQUENCIES, ONE_COLUMN, ALL_COLUMNS = "frequencies", "one column", "all columns"
-
-
-@dataclass(frozen=True)
-class Target:
-    """One protected column: its name, the true values of the records, and the belief limit of each value."""
-
-    name: str
-    true_codes: Codes
-    limits: Floats
-    columns: Mapping[str, Codes] = field(repr=False)
-    """The public columns of the same records."""
-    column_sizes: Mapping[str, int] = field(default_factory=dict, repr=False)
-    """The numbers of possible values of the columns, where not all occur here."""
-
-    @property
-    def size(self) -> int:
-        """The number of values."""
-        return len(self.limits)
-
-    @property
-    def attacked_count(self) -> int:
-        """The number of attacked records."""
-        return min(len(self.true_codes), max(LEAST_RECORDS, MOST_BELIEFS // self.size))
-
-    @cached_property
-    def shares(self) -> Floats:
-        """The shares of the values."""
-        return compute_smoothed_shares(self.true_codes, self.size)
-
-    @cached_property
-    def evidence(self) -> dict[str, ColumnEvidence]:
-        """The evidence of each public column."""
-        shares = self.shares
-
-        def count_evidence(name: str) -> ColumnEvidence:
-            return ColumnEvidence.of(self.columns[name], self.true_codes, shares, self.column_sizes.get(name, 0))
-
-        with ThreadPoolExecutor() as pool:
-            return dict(zip(self.columns, pool.map(count_evidence, self.columns), strict=True))
-
-    @cached_property
-    def halves(self) -> tuple[Target, Target]:
-        """The records of each half, independent of their order in a table."""
-        heights = {name: int(codes.max(initial=0)) + 1 for name, codes in self.columns.items()}
-        half_targets = []
-        for rows in (np.flatnonzero(self.is_first), np.flatnonzero(~self.is_first)):
-            columns = {name: codes[rows] for name, codes in self.columns.items()}
-            half_targets.append(Target(self.name, self.true_codes[rows], self.limits, columns, heights))
-        return half_targets[0], half_targets[1]
-
-    @cached_property
-    def belief_cache(self) -> dict[bytes, Callable[[Places], Floats]]:
-        """Cached beliefs about some of its records, for attacks on several releases of the same people."""
-        return {}
-
-    @cached_property
-    def is_first(self) -> Mask:
-        """The records of the first half, by a hash of their numbers."""
-        return np.asarray(hash_numbers(np.arange(len(self.true_codes)), np.uint64(0)) & np.uint64(1), dtype=np.bool_)
-
-    def learn_across_halves(self, known_columns: Sequence[str]) -> Callable[[Places], Floats]:
-        """Beliefs of an attacker who learns about the people of each half from the other half.
-
-        If each record were only left out of its own evidence, the true one of two equally likely values would always
-        seem less likely. That alone would make guesses wrong.
-        """
-        if not known_columns:
-            return self.learn(()).compute_beliefs
-        first, second = (half.learn(known_columns) for half in self.halves)
-
-        def compute_beliefs(rows: Places) -> Floats:
-            chances = np.empty((len(rows), self.size))
-            for is_in_half, knowledge in ((self.is_first[rows], second), (~self.is_first[rows], first)):
-                half_rows = rows[is_in_half]
-                chances[is_in_half] = knowledge.predict_others(
-                    [self.columns[name][half_rows] for name in known_columns], len(half_rows)
-                )
-            return chances
-
-        return compute_beliefs
-
-    def learn(self, known_columns: Sequence[str]) -> Knowledge:
-        """Beliefs of an attacker who knows some public columns."""
-        return Knowledge.of([self.evidence[name] for name in known_columns], self.true_codes, self.shares)
-
-
-def make_targets(sample: Sample, sensitive: SensitiveColumns, spec: PrivacySpec) -> list[Target]:
-    """The protected columns, one by one if they are protected separately."""
-    column_domains: list[tuple[str, Sequence[Value]]] = [(sensitive.name, sensitive.domain)]
-    if sensitive.is_independent:
-        column_domains = [(part.name, part.domain) for part in sensitive.parts]
-    return [
-        Target(name, true_codes, np.array([float(limit) for limit in spec.list_limits(domain)]), sample.columns)
-        for (name, domain), true_codes in zip(column_domains, sensitive.list_rank_codes(sample.sensitive), strict=True)
-    ]
 
 
 def run_planned_attacks(
@@ -138,9 +38,8 @@ def run_planned_attacks(
 ) -> tuple[Attack, ...]:
     """Attacks by attackers who each know one public column, and by one who knows all of them.
 
-    The attackers of `attack_scenarios` know the same columns but are not the same. Those here learn from all other
-    people and use uncalibrated beliefs, because publishing stops at the strongest belief. Those there learn from other
-    people and are calibrated: correct as often as they expect.
+    An attacker of one column learns from all other people, because publishing stops at the strongest belief. The
+    attacker of all columns is that of `attack_scenarios`, whose beliefs are correct as often as expected.
     """
     records = max(target.attacked_count for target in protected_targets)
     perturbed_records = draw_published_values(chosen, sensitive, sample.sensitive[:records], Draws.from_fresh_key())
@@ -148,7 +47,10 @@ def run_planned_attacks(
     scenarios += [(ALL_COLUMNS, tuple(sample.columns))] if len(sample.columns) > 1 else []
 
     def run_scenario(number: int, target: Target, scenario: str, names: tuple[str, ...]) -> Attack:
-        return attack(scenario, names, target, partial(compute_value_likelihoods, chosen, perturbed_records, number))
+        likelihoods = partial(compute_value_likelihoods, chosen, perturbed_records, number)
+        rows = np.arange(target.attacked_count)
+        beliefs = learn_all_columns(target, rows) if scenario == ALL_COLUMNS else None
+        return attack(scenario, names, target, likelihoods, beliefs)
 
     with ThreadPoolExecutor() as pool:  # numpy takes most of the time and releases the lock
         for target in protected_targets:
@@ -166,12 +68,14 @@ def attack(
     known_columns: tuple[str, ...],
     target: Target,
     compute_likelihoods: Callable[[Places], Floats | None],
+    compute_beliefs: BeliefFunction | None = None,
 ) -> Attack:
     """The beliefs about the first records, by the columns alone and with their published values."""
-    records, knowledge = target.attacked_count, target.learn(known_columns)
+    records = target.attacked_count
+    compute_beliefs = compute_beliefs or target.learn(known_columns).compute_beliefs
     sum_without, sum_with = BeliefSum(target.limits), BeliefSum(target.limits)
     for rows in split_into_chunks(records, target.size):
-        beliefs, true_codes = knowledge.compute_beliefs(rows), target.true_codes[rows]
+        beliefs, true_codes = compute_beliefs(rows), target.true_codes[rows]
         sum_without.add(beliefs, true_codes)
         likelihoods = compute_likelihoods(rows)
         if likelihoods is not None:

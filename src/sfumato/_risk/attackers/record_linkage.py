@@ -14,10 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.array_types import Codes, Places
+from sfumato._core.array_types import Codes
 from sfumato._core.cell_values import simplify_type
 from sfumato._core.json_types import Json
-from sfumato._profile.equivalence_classes import CLASS_SIZES, ClassSizeShares, compute_class_size_shares
+from sfumato._profile.equivalence_classes import (
+    CLASS_SIZES,
+    ClassSizeShares,
+    compute_class_size_shares,
+    number_combinations,
+)
 from sfumato._profile.ranges import assign_bins
 from sfumato._query.release import Release
 from sfumato._readers.open_table import open_source
@@ -28,9 +33,6 @@ from sfumato._request.schema import Ranges
 from sfumato.errors import SpecError
 
 BATCH_ROWS = 1 << 17
-LARGEST_NUMBER = 1 << 62
-TABLE_FACTOR = 4
-"""Combinations are numbered by a table up to this size per record, and by sorting above it."""
 
 
 @dataclass(frozen=True)
@@ -139,26 +141,3 @@ def count_links(names: Sequence[str], records: Sequence[Codes], people: Sequence
         ClassSizeShares(unique_share, below_5, below_11),
         absent,
     )
-
-
-def number_combinations(columns: Sequence[Codes]) -> Places:
-    """One number for a record's values in all columns; equal records have equal numbers."""
-    numbers: Places = np.zeros(len(columns[0]) if columns else 0, dtype=np.int64)
-    combination_limit = 1
-    for codes in columns:
-        size = int(codes.max(initial=0)) + 1
-        # Renumbered, so that numbers stay small.
-        if combination_limit > LARGEST_NUMBER // size:
-            numbers = _renumber(numbers, combination_limit)
-            combination_limit = int(numbers.max(initial=0)) + 1
-        numbers = numbers * size + codes
-        combination_limit *= size
-    return _renumber(numbers, combination_limit)
-
-
-def _renumber(numbers: Places, combination_limit: int) -> Places:
-    """Renumbers without gaps; by a table if it is small."""
-    if combination_limit <= TABLE_FACTOR * len(numbers):
-        occurs = np.bincount(numbers, minlength=combination_limit) > 0
-        return np.asarray((np.cumsum(occurs) - 1)[numbers])
-    return np.asarray(np.unique(numbers, return_inverse=True)[1])

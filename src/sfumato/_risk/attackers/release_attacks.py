@@ -26,7 +26,7 @@ from sfumato._risk.attackers.attack_scenarios import (
     run_attack_scenarios,
 )
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws
-from sfumato._risk.attackers.planned_exposure import Target
+from sfumato._risk.attackers.attack_target import Target
 from sfumato._risk.attackers.record_linkage import LinkageRisk, encode_shared_values, link_records, list_public_columns
 from sfumato._risk.attackers.release_matching import MatchedRelease, match_by_key, match_by_likelihood, read_original
 from sfumato._risk.attackers.row_order_attack import (

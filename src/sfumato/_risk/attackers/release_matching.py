@@ -22,6 +22,7 @@ from sfumato._core.radix_sort import find_sorted_positions
 from sfumato._core.random_draws import Draws
 from sfumato._perturb.perturbation import draw_order_keys
 from sfumato._planning.plan_file import PlanFile
+from sfumato._profile.equivalence_classes import number_combinations
 from sfumato._profile.record_sample import MOST_RECORDS
 from sfumato._query.counting.record_blocks import read_batches, read_record_schema
 from sfumato._query.release import Release
@@ -34,8 +35,8 @@ from sfumato._release.manifest import Manifest
 from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, select_attacked_rows
-from sfumato._risk.attackers.planned_exposure import LEAST_RECORDS, Target
-from sfumato._risk.attackers.record_linkage import encode_shared_values, list_public_columns, number_combinations
+from sfumato._risk.attackers.attack_target import LEAST_RECORDS, Target
+from sfumato._risk.attackers.record_linkage import encode_shared_values, list_public_columns
 from sfumato._verify.against_original import OriginalRows, match_hierarchy_groups, open_original, prepare_rows
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.capabilities import AttackModel

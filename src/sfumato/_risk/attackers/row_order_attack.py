@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato._core.array_types import Codes, Places
+from sfumato._profile.equivalence_classes import number_combinations
 from sfumato._query.release import Release
-from sfumato._risk.attackers.record_linkage import encode_shared_values, list_public_columns, number_combinations
+from sfumato._risk.attackers.record_linkage import encode_shared_values, list_public_columns
 from sfumato._risk.attackers.release_matching import MatchedRelease, read_published_codes
 from sfumato._verify.check_results import Check
 

@@ -9,22 +9,16 @@ from functools import cached_property
 import numpy as np
 
 from sfumato._core.array_types import Codes, Counts, Floats
+from sfumato._profile.equivalence_classes import number_combinations
 from sfumato._risk.inspected_table import CodedValues
-
-MOST_NUMBERS = 1 << 62
 
 
 def group_records(columns: Sequence[CodedValues], rows: int) -> tuple[Codes, Counts]:
     """The group of each record, and the size of each group; without columns all records are one group."""
-    numbers, size = np.zeros(rows, dtype=np.int64), 1
-    for column in columns:
-        if size * column.size >= MOST_NUMBERS:  # renumber the fewer combinations that occur
-            distinct_numbers, numbers = np.unique(numbers, return_inverse=True)
-            size = len(distinct_numbers)
-        numbers = numbers * column.size + column.codes
-        size *= column.size
-    _, groups, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
-    return groups, sizes
+    if not columns:
+        return np.zeros(rows, dtype=np.int64), np.array([rows])
+    groups = number_combinations([column.codes for column in columns])
+    return groups, np.bincount(groups)
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,27 @@ def state_any_prior(bound: BreachBound, *details: str) -> GuaranteeStatement:
     )
 
 
+def state_marginal_prior(bound: BreachBound, sub_tables: int, width: str) -> GuaranteeStatement:
+    """States the guarantee of sub-tables for the marginal prior; `width` is the number of values of a sub-table."""
+    prior, posterior = format_chance(bound.prior), format_chance(bound.posterior)
+    return GuaranteeStatement(
+        f"Take a value that at most {prior} of the people have. An attacker who knows only how frequent the values "
+        f"are can think it at most {posterior} likely that a person has it, after seeing that person's record.",
+        f"Take a person with one record, and one value that at most {bound.prior} of the people in the table have. An "
+        f"attacker may know how often each value occurs in each of the {sub_tables} sub-tables, and nothing about "
+        "that person. After seeing the person's sub-table and published value, this attacker gives that value a "
+        f"probability of at most {bound.posterior}.",
+        (
+            "Nothing else is covered. An attacker who uses the other records of the sub-table, the person's other "
+            "columns or the values of other people may become more confident. So may one who asks whether the value is "
+            "one of several.",
+            f"Values that more than {bound.prior} of the people have are not protected.",
+            f"The sub-table discloses that the true value is one of its {width} values. All sub-tables together "
+            "disclose which values nobody has.",
+        ),
+    )
+
+
 def describe_choice(bound: BreachBound) -> str:
     """States what the choice of the mechanism discloses if a bound on odds alone was made from a tolerance."""
     if not bound.is_odds_only:

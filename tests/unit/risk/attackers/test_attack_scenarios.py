@@ -30,7 +30,6 @@ from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
 from sfumato._request.schema import Schema
-from sfumato._risk.attackers import attack_scenarios as module
 from sfumato._risk.attackers.attack_scenarios import (
     attack_with_all_columns,
     attack_with_frequencies,
@@ -43,7 +42,8 @@ from sfumato._risk.attackers.attack_scenarios import (
     run_attack_scenarios,
 )
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, make_planned_setups
-from sfumato._risk.attackers.planned_exposure import make_targets
+from sfumato._risk.attackers.attack_target import make_targets
+from sfumato._risk.attackers.belief_calibration import learn_all_columns
 from sfumato.errors import SpecError
 from sfumato.mechanisms import REGISTRY
 
@@ -302,7 +302,7 @@ def test_second_release_multiplies_odds_and_must_be_of_the_same_people() -> None
     scene, again = scene_of("uniform", 1), scene_of("uniform", 2)
     found = attack_with_two_releases(scene, again)
     assert found.with_release is not None
-    rows, believing = scene.rows, module._compute_calibrated_beliefs(scene)
+    rows, believing = scene.rows, learn_all_columns(scene.target, scene.rows)
     weighed = believing(rows) * scene.compute_likelihoods(rows) * again.compute_likelihoods(rows)
     right = weighed.argmax(axis=1) == scene.target.true_codes[rows]
     assert found.with_release.success == pytest.approx(right.mean())
@@ -352,10 +352,10 @@ def test_few_public_columns_are_enough_for_nobody() -> None:
 
 
 def test_of_many_people_whole_groups_are_attacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sfumato._risk.attackers import planned_exposure  # noqa: PLC0415 - its numbers are made small here
+    from sfumato._risk.attackers import attack_target  # noqa: PLC0415 - its numbers are made small here
 
-    monkeypatch.setattr(planned_exposure, "MOST_BELIEFS", 400)
-    monkeypatch.setattr(planned_exposure, "LEAST_RECORDS", 50)
+    monkeypatch.setattr(attack_target, "MOST_BELIEFS", 400)
+    monkeypatch.setattr(attack_target, "LEAST_RECORDS", 50)
     scene = scene_of("anatomy")
     assert scene.groups is not None
     inside: Codes = scene.groups[scene.rows]

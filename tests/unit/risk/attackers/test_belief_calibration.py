@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._risk.attackers.attack_scenarios import calibrate_beliefs, pool_steps
-from sfumato._risk.attackers.planned_exposure import Target
+from sfumato._risk.attackers.attack_target import Target
+from sfumato._risk.attackers.belief_calibration import calibrate_beliefs, pool_steps
 
 PEOPLE = 4000
 STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=9).filter(

@@ -24,17 +24,18 @@ from sfumato._records.column_codes import CodedColumn, SensitiveColumns
 from sfumato._request.belief_bounds import BreachBound, PrivacySpec, Tolerance
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, ShareCap
 from sfumato._request.histogram import Histogram
-from sfumato._risk.attackers import planned_exposure
+from sfumato._risk.attackers import attack_target, planned_exposure
 from sfumato._risk.attackers.attack_result import BeliefSum
+from sfumato._risk.attackers.attack_scenarios import attack_with_all_columns
+from sfumato._risk.attackers.attack_setup import make_planned_setups
+from sfumato._risk.attackers.attack_target import Target, make_targets
 from sfumato._risk.attackers.known_column_beliefs import WEIGHTS
 from sfumato._risk.attackers.planned_exposure import (
     ALL_COLUMNS,
     ONE_COLUMN,
-    Target,
     attack,
     draw_published_values,
     guess_from_columns,
-    make_targets,
     measure_predictions,
     run_planned_attacks,
     split_into_chunks,
@@ -248,6 +249,16 @@ def test_every_column_is_tried_alone_and_all_of_them_together(mechanism: str) ->
         assert each.records == 128
 
 
+def test_attacker_of_all_columns_is_the_same_before_publishing_and_in_an_audit() -> None:
+    held = np.random.default_rng(2).permutation(np.repeat(np.arange(4), COUNTS))
+    sample = sample_of(held, half=held // 2, noisy=(held + np.arange(128) // 100) % 4)
+    chosen, sensitive = chosen_by("uniform"), sensitive_of("disease")
+    targets = make_targets(sample, sensitive, BOUND)
+    planned = run_planned_attacks(chosen, sample, sensitive, targets)[-1]
+    (setup,) = make_planned_setups(chosen, sample, sensitive, targets)
+    assert planned.without_release == attack_with_all_columns(setup).without_release
+
+
 def test_only_column_is_not_tried_twice() -> None:
     held = np.repeat(np.arange(4), COUNTS)
     sample, sensitive = sample_of(held, half=np.arange(128) % 2), sensitive_of("disease")
@@ -287,8 +298,8 @@ def test_mechanism_that_does_not_know_its_law_is_attacked_without_the_release() 
 
 
 def test_of_many_beliefs_those_of_the_first_records_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_exposure, "MOST_BELIEFS", 40)
-    monkeypatch.setattr(planned_exposure, "LEAST_RECORDS", 8)
+    monkeypatch.setattr(attack_target, "MOST_BELIEFS", 40)
+    monkeypatch.setattr(attack_target, "LEAST_RECORDS", 8)
     held = np.arange(128) % 4
     sample, sensitive = sample_of(held, half=np.arange(128) % 2), sensitive_of("disease")
     (target,) = make_targets(sample, sensitive, BOUND)
@@ -301,8 +312,8 @@ def test_of_many_beliefs_those_of_the_first_records_are_looked_at(monkeypatch: p
 
 
 def test_of_very_many_values_enough_records_are_looked_at() -> None:
-    target = Target("disease", np.zeros(10_000, dtype=np.int64), np.ones(planned_exposure.MOST_BELIEFS), {})
-    assert target.attacked_count == planned_exposure.LEAST_RECORDS
+    target = Target("disease", np.zeros(10_000, dtype=np.int64), np.ones(attack_target.MOST_BELIEFS), {})
+    assert target.attacked_count == attack_target.LEAST_RECORDS
 
 
 @pytest.mark.parametrize(("records", "size"), [(0, 3), (1, 3), (10, 3), (7, 1000)])

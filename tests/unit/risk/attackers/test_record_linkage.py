@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from releases import SENSITIVE, people, published
+from sfumato._profile.equivalence_classes import number_combinations
 from sfumato._request.schema import Ranges, Schema
-from sfumato._risk.attackers.record_linkage import count_links, link_records, number_combinations
+from sfumato._risk.attackers.record_linkage import count_links, link_records
 from sfumato.errors import SpecError
 
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=30)

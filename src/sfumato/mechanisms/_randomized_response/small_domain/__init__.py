@@ -44,7 +44,7 @@ from sfumato.mechanisms._randomized_response.estimators import SEVERAL_CELLS
 from sfumato.mechanisms._randomized_response.guarantee_sentences import (
     BOUND_RISK,
     describe_sub_table,
-    format_chance,
+    state_marginal_prior,
     summarize_sub_tables,
 )
 from sfumato.mechanisms._randomized_response.inverse_estimation import (
@@ -430,23 +430,7 @@ def state_guarantee(design: Design, /) -> GuaranteeStatement:
     bound, cells = design.bound, design.cells
     sizes = [len(cell.places) for cell in cells]
     width = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
-    prior, posterior = format_chance(bound.prior), format_chance(bound.posterior)
-    return GuaranteeStatement(
-        f"Take a value that at most {prior} of the people have. An attacker who knows only how frequent the values "
-        f"are can think it at most {posterior} likely that a person has it, after seeing that person's record.",
-        f"Take a person with one record, and one value that at most {bound.prior} of the people in the table have. An "
-        f"attacker may know how often each value occurs in each of the {len(cells)} sub-tables, and nothing about "
-        "that person. After seeing the person's sub-table and published value, this attacker gives that value a "
-        f"probability of at most {bound.posterior}.",
-        (
-            "Nothing else is covered. An attacker who uses the other records of the sub-table, the person's other "
-            "columns or the values of other people may become more confident. So may one who asks whether the value is "
-            "one of several.",
-            f"Values that more than {bound.prior} of the people have are not protected.",
-            f"The sub-table discloses that the true value is one of its {width} values. All sub-tables together "
-            "disclose which values nobody has.",
-        ),
-    )
+    return state_marginal_prior(bound, len(cells), width)
 
 
 MECHANISM: Mechanism[BreachBound, Options, Plan, Design] = Mechanism(

@@ -1,0 +1,116 @@
+"""The target of attacks: one protected column with the true values, and the evidence of public columns for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from sfumato._core.array_types import Codes, Floats, Mask, Places
+from sfumato._core.cell_values import Value
+from sfumato._profile.equivalence_classes import hash_numbers
+from sfumato._profile.record_sample import Sample
+from sfumato._records.column_codes import SensitiveColumns
+from sfumato._request.belief_bounds import PrivacySpec
+from sfumato._risk.attackers.known_column_beliefs import ColumnEvidence, Knowledge, compute_smoothed_shares
+
+MOST_BELIEFS, LEAST_RECORDS = 1 << 19, 3000
+"""The most records times values of an attack, and the fewest records; larger tables are sampled at random."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One protected column: its name, the true values of the records, and the belief limit of each value."""
+
+    name: str
+    true_codes: Codes
+    limits: Floats
+    columns: Mapping[str, Codes] = field(repr=False)
+    """The public columns of the same records."""
+    column_sizes: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """The numbers of possible values of the columns, where not all occur here."""
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return len(self.limits)
+
+    @property
+    def attacked_count(self) -> int:
+        """The number of attacked records."""
+        return min(len(self.true_codes), max(LEAST_RECORDS, MOST_BELIEFS // self.size))
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The shares of the values."""
+        return compute_smoothed_shares(self.true_codes, self.size)
+
+    @cached_property
+    def evidence(self) -> dict[str, ColumnEvidence]:
+        """The evidence of each public column."""
+        shares = self.shares
+
+        def count_evidence(name: str) -> ColumnEvidence:
+            return ColumnEvidence.of(self.columns[name], self.true_codes, shares, self.column_sizes.get(name, 0))
+
+        with ThreadPoolExecutor() as pool:
+            return dict(zip(self.columns, pool.map(count_evidence, self.columns), strict=True))
+
+    @cached_property
+    def halves(self) -> tuple[Target, Target]:
+        """The records of each half, independent of their order in a table."""
+        heights = {name: int(codes.max(initial=0)) + 1 for name, codes in self.columns.items()}
+        half_targets = []
+        for rows in (np.flatnonzero(self.is_first), np.flatnonzero(~self.is_first)):
+            columns = {name: codes[rows] for name, codes in self.columns.items()}
+            half_targets.append(Target(self.name, self.true_codes[rows], self.limits, columns, heights))
+        return half_targets[0], half_targets[1]
+
+    @cached_property
+    def belief_cache(self) -> dict[bytes, Callable[[Places], Floats]]:
+        """Cached beliefs about some of its records, for attacks on several releases of the same people."""
+        return {}
+
+    @cached_property
+    def is_first(self) -> Mask:
+        """The records of the first half, by a hash of their numbers."""
+        return np.asarray(hash_numbers(np.arange(len(self.true_codes)), np.uint64(0)) & np.uint64(1), dtype=np.bool_)
+
+    def learn_across_halves(self, known_columns: Sequence[str]) -> Callable[[Places], Floats]:
+        """Beliefs of an attacker who learns about the people of each half from the other half.
+
+        If each record were only left out of its own evidence, the true one of two equally likely values would always
+        seem less likely. That alone would make guesses wrong.
+        """
+        if not known_columns:
+            return self.learn(()).compute_beliefs
+        first, second = (half.learn(known_columns) for half in self.halves)
+
+        def compute_beliefs(rows: Places) -> Floats:
+            chances = np.empty((len(rows), self.size))
+            for is_in_half, knowledge in ((self.is_first[rows], second), (~self.is_first[rows], first)):
+                half_rows = rows[is_in_half]
+                chances[is_in_half] = knowledge.predict_others(
+                    [self.columns[name][half_rows] for name in known_columns], len(half_rows)
+                )
+            return chances
+
+        return compute_beliefs
+
+    def learn(self, known_columns: Sequence[str]) -> Knowledge:
+        """Beliefs of an attacker who knows some public columns."""
+        return Knowledge.of([self.evidence[name] for name in known_columns], self.true_codes, self.shares)
+
+
+def make_targets(sample: Sample, sensitive: SensitiveColumns, spec: PrivacySpec) -> list[Target]:
+    """The protected columns, one by one if they are protected separately."""
+    column_domains: list[tuple[str, Sequence[Value]]] = [(sensitive.name, sensitive.domain)]
+    if sensitive.is_independent:
+        column_domains = [(part.name, part.domain) for part in sensitive.parts]
+    return [
+        Target(name, true_codes, np.array([float(limit) for limit in spec.list_limits(domain)]), sample.columns)
+        for (name, domain), true_codes in zip(column_domains, sensitive.list_rank_codes(sample.sensitive), strict=True)
+    ]
