@@ -23,6 +23,7 @@ import pytest
 
 import sfumato
 from command_line import complaint, run, succeed
+from doc_images import DRAWN, IMAGES
 from papers import command_line as papers
 from sfumato import Release, _figures, errors
 from sfumato._readers.reader import TableReader
@@ -362,3 +363,9 @@ def test_evidence_has_every_promise_in_a_frame_of_its_own() -> None:
     promises = {words(each) for each in QUOTED.findall((DOCS / "promise.md").read_text(encoding="utf-8"))}
     assert promises
     assert promises - {said for said, _ in evidence()} == set()
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_pictures_are_those_that_are_drawn_now(name: str) -> None:
+    """`python tests/doc_images.py` draws them anew."""
+    assert (IMAGES / name).read_text(encoding="utf-8") == DRAWN[name]().to_standalone_svg()

@@ -79,13 +79,13 @@ def draw_posterior_by_prior(bound: BeliefBound, width: float = WIDTH) -> Figure:
         steps = [step / STEPS for step in range(STEPS + 1)]
         curve = [(x(at), y(bound.compute_posterior(at) or 0.0)) for at in steps]
         parts.append(element("path", d=make_path_data(curve), class_="line s0"))
-    corner = f"{bound.prior} \u2192 {bound.posterior}"
+    corner = f"prior {format_percent(prior)} \u2192 posterior {format_percent(posterior)}"
     parts.append(element("circle", title=box, cx=x(prior), cy=y(posterior), r=4, class_="dot s0"))
     label_y = y(posterior) + 5 if posterior > 0.5 else y(posterior) - 8  # noqa: PLR2004 - the curve is above or below
     parts.append(_draw_value_ticks(bound, ordered_values, area, x, y))
     parts.append(draw_text(x(prior) + 9, label_y + 4, corner, "strong halo"))
     rows = [
-        ("the promise", prior, posterior),
+        ("the bound", prior, posterior),
         *((value, share, bound.compute_posterior(share)) for value, share in ordered_values),
     ]
     columns = (Column("value", format_name), Column("before", format_percent), Column("after, at most", format_percent))
@@ -118,7 +118,8 @@ def _draw_value_ticks(
         room = (place[0] - area.left if is_left else area.right - place[0]) - 12
         at = place[0] + (-10 if is_left else 10)
         class_ = "fill s1 strong halo end" if is_left else "fill s1 strong halo"
-        parts.append(draw_text(at, min(place[1] + 18, area.bottom - 14), value, class_, room=room))
+        label = f"{value}: {format_percent(share)} \u2192 {format_percent(bound.compute_posterior(share))}"
+        parts.append(draw_text(at, min(place[1] + 18, area.bottom - 14), label, class_, room=room))
     return "".join(parts)
 
 
