@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sfumato._comparison.comparison_outcome import Comparison, Contender
 from sfumato._comparison.mechanism_trial import ATTACKERS
 from sfumato._core.cell_values import format_relative_error
-from sfumato._figures.number_format import format_percent
+from sfumato._figures.number_format import NOT_AVAILABLE, format_percent
 from sfumato._planning.predicted_error import SELECTIVITIES
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE
@@ -96,8 +96,8 @@ def make_cost_table(comparison: Comparison) -> ComparisonTable:
 def format_guesses(attack: Attack | None) -> str:
     """Attack success without and with the release."""
     if attack is None:
-        return "not told"
-    with_release = "not told" if attack.with_release is None else f"{100 * attack.with_release.success:.1f}"
+        return NOT_AVAILABLE
+    with_release = NOT_AVAILABLE if attack.with_release is None else f"{100 * attack.with_release.success:.1f}"
     return f"{100 * attack.without_release.success:.1f}{ARROW}{with_release}"
 
 
@@ -105,9 +105,11 @@ def _make_cost_row(contender: Contender) -> tuple[str, ...]:
     trial = contender.trial
     chosen, spec = trial.chosen_plan, trial.spec
     shares = (
-        ["not told"] * len(SELECTIVITIES) if chosen is None else map(format_percent, chosen.predicted_errors.values())
+        [NOT_AVAILABLE] * len(SELECTIVITIES)
+        if chosen is None
+        else map(format_percent, chosen.predicted_errors.values())
     )
-    bytes_text = "not told" if contender.record_bytes is None else f"{contender.record_bytes:.1f}"
+    bytes_text = NOT_AVAILABLE if contender.record_bytes is None else f"{contender.record_bytes:.1f}"
     setting = "" if spec is None else spec.summary
     return (
         contender.mechanism.name,

@@ -171,5 +171,5 @@ def format_value_count(values: Sequence[object], what: str = "value") -> str:
 def format_relative_error(error: float | None) -> str:
     """Formats a relative error as a percentage, with one decimal below 100% and grouped thousands above."""
     if not error:
-        return "not told" if error is None else "exact"
+        return "not available" if error is None else "exact"
     return f"{error:.1%}" if abs(error) < 1 else f"{error:,.0%}"

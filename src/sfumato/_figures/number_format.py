@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sfumato._figures.svg import ELLIPSIS, escape_controls
 
-NOT_AVAILABLE = "not told"
+NOT_AVAILABLE = "not available"
 LONGEST_NAME = 60
 """The most letters of a name within a sentence."""
 

@@ -99,7 +99,7 @@ def test_labels_stay_where_they_are_if_they_do_not_touch() -> None:
     [
         (0.1349, "13%"), (0.027, "2.7%"), (0.05, "5%"), (0.0061, "0.61%"), (0.00043, "0.04%"), (0, "0%"), (1, "100%"),
         (1.9, "190%"), (50.0, "5,000%"), (0.00001, "below 0.01%"), (0.99999, "above 99.99%"), (0.9966, "99.66%"),
-        (-0.02, "-2%"), (None, "not told"), (math.nan, "not told"), (math.inf, "not told"),
+        (-0.02, "-2%"), (None, "not available"), (math.nan, "not available"), (math.inf, "not available"),
     ],
 )  # fmt: skip
 def test_shares_are_read_as_people_read_them(share: float | None, words: str) -> None:
@@ -116,7 +116,7 @@ def test_shares_that_are_compared_have_one_digit_more() -> None:
     ("number", "words"),
     [
         (1_234_567, "1,234,567"), (1234.56, "1,235"), (12.345, "12.3"), (0.0121, "0.0121"), (-60, "-60"), (-0.0, "0"),
-        (3.0, "3"), (1e20, "1e+20"), (1e-7, "1e-07"), (None, "not told"),
+        (3.0, "3"), (1e20, "1e+20"), (1e-7, "1e-07"), (None, "not available"),
     ],
 )  # fmt: skip
 def test_numbers_have_thousands_and_no_more_digits_than_are_read(number: float | None, words: str) -> None:

@@ -1,9 +1,9 @@
-"""Anatomy: buckets of a few records, each with a value of its own.
+"""Anatomy: buckets of a few records with different values.
 
-Claim: every bucket has at least `ell` records, and no value twice. So whoever knows which bucket a record is in, and
-nothing else that tells its records apart, believes no value of it with more than 1/ell. What is not covered is as for
-buckets of several sizes.
-Source: Xiao and Tao 2006. Records that are left over join buckets without their value; nobody is left out.
+Claim: every bucket has at least `ell` records, and no value twice. An attacker who knows the bucket of a record, and
+nothing else that distinguishes its records, gives no value of the record a probability above 1/ell. Other knowledge is
+not covered, as for buckets of several sizes.
+Source: Xiao and Tao 2006. Records that are left over join buckets without their value, so no record is dropped.
 Published: as for buckets of several sizes, with the cap 1/ell for every value.
 Notation: l = ell.
 """

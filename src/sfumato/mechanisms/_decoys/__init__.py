@@ -1,12 +1,12 @@
 """Decoys: every record publishes a value drawn from a group of records with different values. Groups are secret.
 
-Claim: whoever knows the shares of the values, and nothing else of a person, believes the published value to be the
-person's own with at most 1/group_size. Other knowledge is not covered: a published value multiplies the odds of that
-value by its likelihood ratio, which has no limit for rare values.
+Claim: an attacker who knows the shares of the values, and nothing else about a person, gives the published value a
+probability of at most 1/group_size of being the person's own. Other knowledge is not covered. A published value
+multiplies the odds of that value by its likelihood ratio, which has no limit for rare values.
 Source: Fu, Wang, Wong, Wang and Jiang 2014 (SPLU-Gen), corrected as docs/errata.md says. The mixed groups, the closed
-form and the errors are ours.
-Published: the domain, the group size and how groups are made, and which values were merged because they are rare. Not
-published: groups, or any count of the original.
+form and the errors are our own.
+Published: the domain, the group size, how groups are made, and which values were merged because they are rare. Not
+published: the groups, and any count of the original table.
 Notation: gamma = group_size, f = count of a value, N = total.
 """
 

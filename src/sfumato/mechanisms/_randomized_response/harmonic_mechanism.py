@@ -1,15 +1,16 @@
 """The harmonic operator: one retention for all values, and redraws that favour the values with the strictest bounds.
 
-Claim: for each value with a bound and every prior: whoever gave the value a chance of at most its prior gives it at
-most its posterior afterwards. Single values only, and it is not promised that a chance does not fall.
-Source: none; it meets the upward demands of the fine-grain paper, every one of them with equality, and so keeps more
-records than any other operator with one coin for all values.
-Published: the domain, the bounds, the retention and the chance to be redrawn into each value. Nothing in it follows the
-counts but bounds that come from a tolerance, which hold shares that were rounded down.
-Notation: m = domain_size, γ_j = amplification of the bound of value j, p = retention, b_j = swaps: the chance that a
-record is redrawn into value j, whatever it holds, so that p + (sum of b_j) = 1. The demand of value j is p + b_j <= γ_j
-b_j, the smallest b_j is p / (γ_j - 1), and p = 1 / (1 + sum of 1 / (γ_j - 1)). A value without a bound is never drawn.
-Of other values than j, a record of j is as likely to show each as anybody else, or less.
+Claim: take one value with a bound, and any prior. If an attacker gives the value a probability of at most the bound's
+prior, the published value raises it to at most the posterior. This holds for single values only. It does not limit how
+far a probability falls.
+Source: our own. It meets each upward condition of the fine-grain paper with equality. So it keeps more records than any
+other operator with one retention for all values.
+Published: the domain, the bounds, the retention, and the probability of each value in a redraw. Only bounds that come
+from a tolerance depend on counts; they contain shares that were rounded down.
+Notation: m = domain_size, γ_j = amplification of the bound of value j, p = retention, b_j = swaps: the probability that
+a record is redrawn as value j, whatever its own value is. So p + (sum of b_j) = 1. The condition of value j is p + b_j
+<= γ_j b_j. The smallest b_j is p / (γ_j - 1), and p = 1 / (1 + sum of 1 / (γ_j - 1)). A value without a bound is never
+drawn. For any value other than j, a record with value j is at most as likely to publish it as any other record.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Uniform perturbation: keeps the value with some probability, and otherwise redraws it from the whole domain.
 
-Claim: (prior, posterior)-privacy for every record and every predicate of its value, upward and downward. Prior is what
-is believed from everything but the record's own published value, which may be anything: all other columns, and the true
-values of all other records.
+Claim: (prior, posterior)-privacy for every record and every statement about its value, upward and downward. The prior
+is the probability given all that an attacker knows except the record's own published value. It may be any knowledge:
+all other columns, and the true values of all other records.
 Source: Evfimievski et al. 2003, Statement 1; the largest retention: Chaytor and Wang, section 3.
 Published: the domain, the retention and the bound. Not published: any count of the original table.
 Notation: p = retention, m = domain_size, γ = amplification, q = swap_probability = (1-p)/m; Pr[kept] = p + q = γ q.

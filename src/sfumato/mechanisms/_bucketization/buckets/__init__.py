@@ -1,12 +1,13 @@
 """Buckets of several sizes: publishes the bucket of each record and the contents of each bucket.
 
-Claim: in every bucket each value has at most its cap of the records. So whoever knows which bucket a record is in, and
-nothing else that tells its records apart, believes no value of it with more than its cap. What the public columns tell
-about the value is not covered: the inverse that makes counts right is open to everybody (de Finetti's attack).
-Source: Wang 2014, multiple-sized bucketization under F'-privacy; the exact optimum, the mixed dealing and the inverse
-are ours.
-Published: the domain, the caps, and in two tables the bucket of each record and the values of each bucket. These tell
-the exact count of every value.
+Claim: in every bucket each value has at most its cap of the records. An attacker who knows the bucket of a record, and
+nothing else that distinguishes its records, gives no value of the record a probability above its cap. What the public
+columns disclose about the value is not covered: anyone can compute the inverse that makes counts unbiased (de Finetti's
+attack).
+Source: Wang 2014, multiple-sized bucketization under F'-privacy. The exact optimum, the mixed dealing and the inverse
+are our own.
+Published: the domain, the caps, and in two tables the bucket of each record and the values of each bucket. They
+disclose the exact count of every value.
 Notation: f'_i = cap of value i, S = bucket size, b_S = buckets of that size.
 """
 

@@ -1,14 +1,14 @@
 """Fine-grain perturbation: each value has a bound and a retention of its own.
 
-Claim: for each value with a bound and every prior: whoever gave the value a chance of at most its prior gives it at
-most its posterior afterwards. With direction `both` also: a chance of at least the posterior stays at least the prior.
-Single values only, not statements about several.
-Source: the fine-grain model of the paper on per-value bounds. Its Theorem 1 is true upward and false downward (its own
-Figure 2(b) takes a belief of 1/7 to 1/13, below 1/10; docs/errata.md), so the direction is a choice here.
-Published: the domain, the bounds, the direction and the retentions. Bounds that come from a tolerance hold shares that
-were rounded down, to two digits or coarser; the retentions of the `aggregate` objective follow shares in hundredths.
-Those of the `record` objective are one of finitely many optima; which one it is follows the exact shares, so somebody
-who knows the values of all others may learn the last one from it (docs/limits.md says how often).
+Claim: take one value with a bound, and any prior. If an attacker gives the value a probability of at most the bound's
+prior, the published value raises it to at most the posterior. With direction `both` a probability of at least the
+posterior also stays at least the prior. This holds for single values, not for statements about several.
+Source: the fine-grain model of the paper on per-value bounds. Its Theorem 1 is true upward and false downward: its own
+Figure 2(b) lets 1/7 fall to 1/13, below 1/10 (docs/errata.md). So the direction is a choice here.
+Published: the domain, the bounds, the direction and the retentions. Bounds that come from a tolerance contain shares
+that were rounded down to two digits or coarser. The retentions of the `aggregate` objective follow shares in
+hundredths. Those of the `record` objective are one of finitely many optima, which the exact shares decide. An attacker
+who knows all other values may learn the last one from it (docs/limits.md says how often).
 Notation: ρ1i = prior, ρ2i = posterior and γ_i = amplification of the bound of value i; p_i = its retention, q_i =
 (1-p_i)/m = its swap probability.
 """

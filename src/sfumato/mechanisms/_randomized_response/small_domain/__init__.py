@@ -1,15 +1,14 @@
 """Small domain randomization: divides the records into sub-tables of few values, and perturbs each on its own.
 
-Claim: for a value whose share of the table is at most the prior, nobody whose knowledge is how the values are
-distributed in the record's cell, and no more, comes to believe it with more than the posterior from the record's cell
-and published value. That is one prior only: knowledge of other columns or of other people is not covered, nor is what
-the other records of the cell show (in small cells that adds a little), nor are statements about several values, nor
-beliefs that should not fall.
+Claim: take a value whose share of the table is at most the prior. An attacker who knows how the values are distributed
+in the record's sub-table, and nothing more, gives it at most the posterior after seeing the record's sub-table and
+published value. This is one prior only. It does not cover knowledge of other columns or other people, the other records
+of the sub-table (in small ones they add a little), statements about several values, or falling probabilities.
 Source: Chaytor and Wang, "Small Domain Randomization", and the thesis that follows it. What their title says beyond
-this prior does not hold (docs/errata.md): who knows the sex of a person breaches a quarter of a census table.
-Published: the domain, the bound, and for each cell its values, its retention and the prior that the retention was
-chosen for, which is the largest share of a protected value in the cell: the claim assumes that these shares are known.
-The counts of the cells only if the holder asks for it.
+this prior does not hold (docs/errata.md): an attacker who knows a person's sex breaches a quarter of a census table.
+Published: the domain, the bound, and for each sub-table its values, its retention and the prior of the retention. This
+prior is the largest share of a protected value in the sub-table; the claim assumes that these shares are known. The
+counts of the sub-tables are published only on request.
 Notation: ρ1 = prior, ρ2 = posterior, T_i = cell, ρ1i = the cell's prior, γ_i = its amplification, p_i = its retention,
 θ = balance, w_i(x) = the share of the records with value x that is in cell i.
 """

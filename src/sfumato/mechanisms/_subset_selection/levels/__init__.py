@@ -1,13 +1,13 @@
 """Draws each record at one level of a hierarchy and publishes a set of the groups of that level.
 
-Claim: (prior, posterior)-privacy for every record and every predicate of its value, upward and downward, as subset
-selection has it: a public coin, thrown for each record whatever its value is, says at which level it is drawn, and at
-each level the odds of two values rise by the amplification at most. Groups are counted with a much smaller error than
-from sets of values alone, and values with a little larger one.
+Claim: (prior, posterior)-privacy for every record and every statement about its value, upward and downward, as with
+subset selection. The level of a record is drawn independently of its value and published. At each level the odds of
+two values rise by at most the amplification. Counts of groups have a much smaller error than from sets of values alone;
+counts of values have a slightly larger one.
 Source: subset selection (Ye and Barg 2018, Wang et al. 2016) at each level; the combination of levels is our own.
-Published: the domain, the groups of each level, its share of the records, the size of its sets and how often they hold
-the true group, how much say each level has in each count, and the bound; of each record its level. Nothing of this
-follows the counts of the original table.
+Published: the domain; of each level its groups, its share of the records, the size of its sets, and how often they
+contain the true group; the weight of each level in each count; the bound; the level of each record. None of this
+depends on the counts of the original table.
 Notation: n = groups of a level, d = subset_size, γ = amplification; a = hold, b = other as for subset selection; w =
 share, λ = says.
 """
