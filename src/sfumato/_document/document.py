@@ -266,7 +266,7 @@ class Document:
 def list_guarantee_blocks(statement: GuaranteeStatement) -> tuple[Block, ...]:
     """Lists the blocks of a guarantee: in short, exactly in a box, and its details."""
     exact = Text(f"Exactly. {statement.exact}", Tone.GUARANTEE)
-    return Text(statement.short, Tone.ANSWER), exact, Items(statement.details)
+    return Text(statement.short, Tone.STRONG), exact, Items(statement.details)
 
 
 def make_section(heading: str, *blocks: Block | None, **layout: bool) -> Section:

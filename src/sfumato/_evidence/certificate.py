@@ -253,7 +253,7 @@ def make_error_curves(errors: PredictedErrors | None) -> list[ErrorCurve]:
 def list_uncovered(manifest: Manifest) -> list[str]:
     """Lists the limits of this kind of guarantee, and of every guarantee."""
     guarantee = manifest.mechanism.guarantee
-    return [f"Anything beyond the guarantee ({guarantee}): {guarantee.sentence}", *LIMITS]
+    return [guarantee.limit, *LIMITS]
 
 
 def _list_numbers(entries: JsonView) -> Iterator[tuple[str, str]]:

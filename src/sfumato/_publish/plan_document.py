@@ -111,7 +111,7 @@ def _make_guarantee(outlook: PublicationPlan) -> Section:
     return make_section(
         "The guarantee",
         Facts("", tuple(pair for pair in pairs if pair[1])),
-        Text(mechanism.state_guarantee(chosen.design).short, Tone.ANSWER),
+        Text(mechanism.state_guarantee(chosen.design).short, Tone.STRONG),
         None if spec is None else _draw_belief_curve(chosen, spec),
         Heading("If you published groups instead of values" if gains else ""),
         Items(gains),

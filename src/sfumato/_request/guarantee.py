@@ -25,6 +25,11 @@ class Guarantee(StrEnum):
         return _SENTENCES[self]
 
     @property
+    def limit(self) -> str:
+        """The attackers or statements that the guarantee does not cover, in one sentence."""
+        return _LIMITS[self]
+
+    @property
     def is_for_everybody(self) -> bool:
         """Whether it holds for any prior knowledge of an attacker; otherwise only for knowledge of frequencies."""
         return self in (Guarantee.ANY_PRIOR, Guarantee.SINGLE_VALUES)
@@ -86,6 +91,26 @@ _SENTENCES = {
     Guarantee.DECOYS_ONLY: (
         "the bound holds against an attacker who knows the frequencies of the values and nothing else about the "
         "person; an attacker who already suspects a rare value may become nearly certain."
+    ),
+}
+
+_LIMITS = {
+    Guarantee.ANY_PRIOR: (
+        "The guarantee limits what a person's own record adds. For beliefs above the prior, it bounds only the odds."
+    ),
+    Guarantee.SINGLE_VALUES: (
+        "Statements about several values are not covered, and the design may depend on counts of the table."
+    ),
+    Guarantee.MARGINAL_PRIOR: (
+        "Attackers who know more than the frequencies of the values are not covered, nor statements about several "
+        "values."
+    ),
+    Guarantee.BUCKET_ONLY: (
+        "Attackers who can distinguish the people of a bucket are not covered. Public columns help to do so."
+    ),
+    Guarantee.DECOYS_ONLY: (
+        "Attackers who know more than the frequencies are not covered. If they suspect a rare value and see it "
+        "published, they may become nearly certain."
     ),
 }
 

@@ -142,7 +142,7 @@ class QuestionPage:
     @property
     def _guarantee(self) -> str:
         guarantee = self.manifest.mechanism.guarantee
-        return f"The guarantee is of the kind {guarantee}: {guarantee.sentence}"
+        return guarantee.limit
 
     @property
     def _reading_notes(self) -> list[str]:
