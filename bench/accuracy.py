@@ -199,7 +199,7 @@ def released(table: pa.Table, subject: Subject, contestant: Contestant, number: 
     """One of the releases."""
     column = subject.column
     grouping = {column: hierarchy_of(table, column)} if subject.is_grouped else {}
-    request = make_request(table, Schema.of(column, hierarchies=grouping), contestant)
+    request = make_request(table, Schema.of(column, hierarchies=grouping, public="*"), contestant)
     key = f"{SEED + number:064x}"
     return publish(request, folder / str(number), unsafe_test_key=key, on_notice=lambda notice: None).release
 

@@ -86,7 +86,9 @@ def measure_ladder(table: pa.Table, column: str, group_size: int, diversity: int
     ways: dict[str, PrivacySpec] = {"uniform": bound, "subset": bound, "decoys": DecoyGroups(group_size)}
     for name, spec in {**ways, "anatomy": Diversity(diversity)}.items():
         print(f"{name}, {spec}:")
-        for attack in attack_plan(Request(table, schema=Schema.of(column), spec=spec, mechanism=name), second=True):
+        for attack in attack_plan(
+            Request(table, schema=Schema.of(column, public="*"), spec=spec, mechanism=name), second=True
+        ):
             seen = attack.with_release
             if seen is not None:
                 low, high = seen.interval

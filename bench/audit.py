@@ -32,7 +32,9 @@ def invented(rows: int, columns: int, values: int) -> pa.Table:
 def seconds(rows: int, columns: int, values: int, folder: Path) -> tuple[list[str], int]:
     """With the key and without it, of the clock and of the processors; and how large the page is."""
     table, release, plan = invented(rows, columns, values), folder / f"{rows}", folder / f"{rows}.plan"
-    request = Request(table, schema=Schema.of("disease"), spec=BreachBound("1/13", "1/3"), mechanism="subset")
+    request = Request(
+        table, schema=Schema.of("disease", public="*"), spec=BreachBound("1/13", "1/3"), mechanism="subset"
+    )
     publish(request, release, plan_file=plan, on_notice=lambda notice: None)
     took, size = list[str](), 0
     for key in (plan, None):

@@ -164,7 +164,7 @@ def invented(people: int) -> Any:
 def anatomy(frame: Any, size: int) -> npt.NDArray[np.float64]:
     """Buckets of so many different values, published with everything that belongs to it."""
     with tempfile.TemporaryDirectory() as folder:
-        request = Request(frame, schema=Schema.of("disease"), spec=Diversity(size), mechanism="anatomy")
+        request = Request(frame, schema=Schema.of("disease", public="*"), spec=Diversity(size), mechanism="anatomy")
         return np.array([publish(request, Path(folder) / "release").release.rows])
 
 

@@ -99,11 +99,13 @@ def request_for(source: Path, mechanism: str = "uniform") -> Request:
     spec = specs.get(mechanism, BreachBound("1/13", "1/6"))
     return Request(
         source,
-        schema=Schema.of("sensitive"),
+        schema=Schema.of("sensitive", public="*"),
         spec=spec,
         mechanism=mechanism,
         options=options,
-        accept_marginal_prior=True,
+        accept_marginal_prior="a benchmark",
+        accept_unique="a benchmark",
+        accept_uncovered="a benchmark",
     )
 
 

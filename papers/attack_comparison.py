@@ -66,7 +66,10 @@ def _attack_mechanisms(conditions: Conditions, rows: int) -> Iterator[AttackedMe
     sample = conditions.tables.get_sample("occupations", rows, conditions.seed)
     public_names = tuple(name for name in sample.table.column_names if name != sample.sensitive_column)
     request = Request(
-        sample.table, schema=Schema.of(sample.sensitive_column), spec=BOUND, accept_disclosing=public_names
+        sample.table,
+        schema=Schema.of(sample.sensitive_column, public="*"),
+        spec=BOUND,
+        accept_disclosing=dict.fromkeys(public_names, "nothing is published"),
     )
     engine = LocalEngine()
     with tempfile.TemporaryDirectory() as folder:

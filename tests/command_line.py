@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typer.core import TyperGroup
 
+from accepted import OPTIONS
 from papers import command_line as papers
 from sfumato.cli import app
 from sfumato.mechanisms import REGISTRY
@@ -70,18 +71,31 @@ class Outcome:
         return [*lines, *(GRADES_OF_DOCUMENTS[line[:5]] + line[5:] for line in shown)]
 
 
-def run(*arguments: str | Path, program: Callable[[Sequence[str]], None] | None = None) -> Outcome:
-    """Run a command inside this process: of sfumato or another program, or of papers where its option is given."""
+def run(
+    *arguments: str | Path, program: Callable[[Sequence[str]], None] | None = None, is_decided: bool = True
+) -> Outcome:
+    """Run a command inside this process: of sfumato or another program, or of papers where its option is given.
+
+    Unless the test says otherwise, other columns are public, and the risks that small tables always have are accepted.
+    """
     if program is None:
         program = papers.main if "--as-published" in arguments else app.main
     out, err = io.StringIO(), io.StringIO()
     code: Any = None
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _program_built_once():
         try:
-            program([str(argument) for argument in arguments])
+            program([*map(str, arguments), *(list_decisions(arguments) if is_decided else ())])
         except SystemExit as leaving:
             code = leaving.code
     return Outcome(code, out.getvalue(), err.getvalue())
+
+
+def list_decisions(arguments: Sequence[str | Path]) -> Sequence[str]:
+    """The decisions that a command lacks: about a table, and none if it only shows help or asks for counts."""
+    command = str(arguments[0]) if arguments else ""
+    has_table = command in ("plan", "compare", "publish") and not {"--help", "--counts"} & set(map(str, arguments))
+    given = {str(argument).partition("=")[0] for argument in arguments}
+    return [option for option in OPTIONS if option.partition("=")[0] not in given] if has_table else []
 
 
 def _program_built_once() -> contextlib.AbstractContextManager[Any]:

@@ -72,7 +72,7 @@ class Input:
     """A table, and how it is to be published."""
 
     table: pa.Table
-    schema: Schema = field(default_factory=lambda: Schema.of("disease"))
+    schema: Schema = field(default_factory=lambda: Schema.of("disease", public="*"))
     most_values: int | None = None
 
 
@@ -81,10 +81,12 @@ INPUTS: Mapping[str, Input] = {
     "sorted": Input(every_type().sort_by("disease")),
     "reversed": Input(every_type().sort_by([("disease", "descending"), ("age", "descending")])),
     "with gaps": Input(with_gaps()),
-    "gaps dropped": Input(with_gaps(), Schema.of("disease", nulls="drop")),
-    "sensitive numbers": Input(every_type(), Schema.of("weight")),
-    "wide": Input(wide(), Schema.of("disease", keep=["name", "code"]), most_values=20),
+    "gaps dropped": Input(with_gaps(), Schema.of("disease", nulls="drop", public="*")),
+    "sensitive numbers": Input(every_type(), Schema.of("weight", public="*")),
+    "wide": Input(wide(), Schema.of("disease", keep=["name", "code"], public="*"), most_values=20),
     "encoded": Input(encoded()),
-    "compound": Input(every_type(), Schema.of(compound=["smoker", "disease"])),
-    "two rows": Input(people(2, disease=["flu", "cold"]), Schema.of("disease", keep=["age", "sex", "disease"])),
+    "compound": Input(every_type(), Schema.of(compound=["smoker", "disease"], public="*")),
+    "two rows": Input(
+        people(2, disease=["flu", "cold"]), Schema.of("disease", keep=["age", "sex", "disease"], public="*")
+    ),
 }

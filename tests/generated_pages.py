@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from accepted import ALL_ACCEPTED, REASON
 from releases import SENSITIVE, WAYS, accepting, people
 from sfumato._document.document import Document
 from sfumato._evidence import Dossier, audit_release
@@ -56,9 +57,9 @@ class Made:
 def made(mechanism: str, folder: Path, table: Any = None) -> Made:
     """Plan and publish a table by a mechanism."""
     table = people() if table is None else table
-    schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
+    schema = WAYS[mechanism].schema(Schema.of(SENSITIVE, public="*"), table)
     asked = WAYS[mechanism].request(mechanism)
-    request = Request(table, schema=schema, **asked, accept_exposure=True, **accepting(table, schema))
+    request = Request(table, schema=schema, **asked, accept_exposure=REASON, **accepting(table, schema), **ALL_ACCEPTED)
     plan_file = folder / "plan.json"
     published = publish(request, folder / "release", plan_file=plan_file)
     return Made(request, plan(request), published.release, plan_file)

@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from accepted import ALL_ACCEPTED
 from sfumato import BreachBound, Request, Schema, publish
 from sfumato._planning import plan_file
 from sfumato._release import atomic_renames, staging
@@ -89,7 +90,7 @@ def moments(act: Callable[[], Callable[[], Any]], when: Sequence[int]) -> Iterat
 def request() -> Request:
     """A small table to publish."""
     table = pa.table({"age": [20, 30, 40] * 20, "disease": ["flu", "HIV", "cold", "flu"] * 15})
-    return Request(table, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"))
+    return Request(table, schema=Schema.of("disease", public="*"), spec=BreachBound("1/10", "1/2"), **ALL_ACCEPTED)
 
 
 def content(path: Path) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from accepted import ALL_ACCEPTED, REASON, give_reasons
 from sfumato._core.digests import compute_file_digest
 from sfumato._engines.engine import Engine
 from sfumato._publish.publication import publish
@@ -62,7 +63,7 @@ class Way:
         if not self.has_groups:
             return asked
         name = asked.sensitive_columns[-1]
-        asked = Schema.of(name) if asked.compound else asked
+        asked = Schema.of(name, public="*") if asked.compound else asked
         drops = asked.nulls is NullPolicy.DROP
         found = {value for value in table.column(name).to_pylist() if value is not None or not drops}
         values = sorted(found, key=lambda value: (value is None, value or 0))
@@ -76,7 +77,7 @@ class Way:
             "spec": self.spec,
             "mechanism": mechanism,
             "options": {mechanism: self.options},
-            "accept_marginal_prior": True,
+            "accept_marginal_prior": REASON,
         }
 
 
@@ -101,8 +102,10 @@ def known_key(number: int) -> str:
 
 def published_by(mechanism: str, table: Any, out: Path | str, *, engine: Engine | None = None) -> Release:
     """Publish a table by a mechanism with a known key; `disease` is sensitive."""
-    schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
-    request = Request(table, schema=schema, **WAYS[mechanism].request(mechanism), **accepting(table, schema))
+    schema = WAYS[mechanism].schema(Schema.of(SENSITIVE, public="*"), table)
+    request = Request(
+        table, schema=schema, **WAYS[mechanism].request(mechanism), **accepting(table, schema), **ALL_ACCEPTED
+    )
     return publish(request, out, unsafe_test_key=known_key(0), engine=engine).release
 
 
@@ -117,15 +120,21 @@ def published(  # noqa: PLR0913 - everything but the table and the place has a d
     engine: Engine | None = None,
 ) -> Release:
     """Publish a table with a known key (None: a secret one); `disease` is sensitive unless a schema says otherwise."""
-    asked = schema or Schema.of(SENSITIVE)
-    request = Request(table, schema=asked, spec=bound, mechanism=mechanism, **accepting(table, asked))
+    asked = schema or Schema.of(SENSITIVE, public="*")
+    request = Request(table, schema=asked, spec=bound, mechanism=mechanism, **accepting(table, asked), **ALL_ACCEPTED)
     return publish(request, out, unsafe_test_key=None if key is None else known_key(key), engine=engine).release
 
 
-def accepting(table: Any, schema: Schema) -> dict[str, tuple[str, ...]]:
+def list_domains(table: Any, columns: Sequence[str]) -> dict[str, list[Any]]:
+    """The values of columns as if they were declared, the missing value last."""
+    values = {name: set(table.column(name).to_pylist()) for name in columns}
+    return {name: sorted(found, key=lambda value: (value is None, value or "")) for name, found in values.items()}
+
+
+def accepting(table: Any, schema: Schema) -> dict[str, dict[str, str]]:
     """That all public columns may tell what is sensitive: tables of a test are small, and often repeat."""
-    names = getattr(table, "column_names", ())
-    return {"accept_disclosing": tuple(name for name in names if schema.get_role(name) is Role.PUBLIC)}
+    schema = schema.resolve_patterns(names := getattr(table, "column_names", ()))
+    return {"accept_disclosing": give_reasons(name for name in names if schema.get_role(name) is Role.PUBLIC)}
 
 
 def people(rows: int = 60, **columns: Sequence[Any]) -> pa.Table:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from accepted import ALL_ACCEPTED, REASON
 from releases import SENSITIVE, WAYS, accepting
 from sfumato._planning.plan_file import RequestRecord
 from sfumato._publish.publication import publish
@@ -48,11 +49,11 @@ def released(
 ) -> Path:
     """Publish the patients with a secret key, or a known one; the plan file stands beside the release."""
     table = patients()
-    schema = WAYS[mechanism].schema(Schema.of(SENSITIVE, keep=["born"]), table)
-    asked: dict[str, Any] = {**WAYS[mechanism].request(mechanism), "accept_exposure": True}
+    schema = WAYS[mechanism].schema(Schema.of(SENSITIVE, keep=["born"], public="*"), table)
+    asked: dict[str, Any] = {**WAYS[mechanism].request(mechanism), "accept_exposure": REASON}
     if spec is not None:
         asked["spec"] = spec
-    request = Request(table, schema=schema, **asked, **accepting(table, schema))
+    request = Request(table, schema=schema, **asked, **accepting(table, schema), **ALL_ACCEPTED)
     out = folder / name
     publish(request, out, plan_file=plan_of(out), unsafe_test_key=key, on_notice=lambda notice: None)
     return out

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from accepted import ALL_ACCEPTED, REASON, give_reasons
 from engine_inputs import Input
 from releases import WAYS, accepting, known_key, people
 from sfumato import BreachBound, Schema, SparkEngine
@@ -40,7 +41,12 @@ def asked(given: Input, table: Any, mechanism: str) -> Request:
     way = WAYS[mechanism]
     schema = way.schema(given.schema, given.table)
     return Request(
-        table, schema=schema, **way.request(mechanism), **accepting(given.table, schema), accept_exposure=True
+        table,
+        schema=schema,
+        **way.request(mechanism),
+        **accepting(given.table, schema),
+        accept_exposure=REASON,
+        **ALL_ACCEPTED,
     )
 
 
@@ -101,9 +107,13 @@ VALUE = "Zwiebelfieber"
 def publish_secretly(session: Any, folder: Path) -> None:
     """Publish a frame of a table with a value and a key, and fail with them; `folder` gets what is made."""
     table = saved(people(name=[VALUE, "b"], disease=[VALUE, "cold", "flu"] * 4), folder / "people.parquet", 20)
-    schema, bound = Schema.of("disease", keep=["name"]), BreachBound("1/10", "1/2")
+    schema, bound = Schema.of("disease", keep=["name"], public="*"), BreachBound("1/10", "1/2")
     request = Request(
-        session.read.parquet(str(table)), schema=schema, spec=bound, accept_disclosing=("age", "sex", "name")
+        session.read.parquet(str(table)),
+        schema=schema,
+        spec=bound,
+        accept_disclosing=give_reasons(("age", "sex", "name")),
+        **ALL_ACCEPTED,
     )
     publish(request, folder / "release", unsafe_test_key=KEY)
     for error in (pa.ArrowInvalid, OSError):

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from accepted import ALL_ACCEPTED, give_reasons
 from releases import known_key
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
@@ -93,12 +94,13 @@ def told(shape: Shape, release: Release) -> tuple[Outcome, str]:
 def open_release(folder: Path) -> Release:
     """The release to ask."""
 
-    schema = Schema.of("diagnosis", ranges={"age": [0, 20, 40, 60, 120]})
+    schema = Schema.of("diagnosis", ranges={"age": [0, 20, 40, 60, 120]}, public="*")
     request = Request(
         table(),
         schema=schema,
         spec=BreachBound("1/3", "3/4"),
-        accept_disclosing=("stay", "drugs", "age", "sex", "ward"),
+        accept_disclosing=give_reasons(("stay", "drugs", "age", "sex", "ward")),
+        **ALL_ACCEPTED,
     )
     return publish(request, folder / "release", unsafe_test_key=known_key(1)).release
 

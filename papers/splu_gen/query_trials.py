@@ -184,7 +184,7 @@ class RepeatDraws:
     def of(cls, conditions: Conditions, trial: QueriedTable, number: int) -> RepeatDraws:
         """The key of a repeat."""
         table_draws = Draws.unsafe_test_key(conditions.make_key(number))
-        name = Schema.of(trial.names).sensitive_name
+        name = Schema.of(trial.names, public="*").sensitive_name
         return cls(
             table_draws, table_draws.narrow_to_column(name), tuple(map(table_draws.narrow_to_column, trial.names))
         )

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from sfumato._verify.against_original import verify
     from sfumato._verify.check_results import Verification
     from sfumato.errors import (
+        DecisionError,
         EngineError,
         InfeasibleError,
         InternalError,
@@ -84,6 +85,7 @@ __all__ = [
     "ChosenMechanism",
     "Comparison",
     "CountQuery",
+    "DecisionError",
     "DecoyGroups",
     "Demonstration",
     "Description",
@@ -173,6 +175,7 @@ _MODULES = {
     "Document": "sfumato._document.document",
     "Dossier": "sfumato._evidence.audit_dossier",
     "Engine": "sfumato._engines.engine",
+    "DecisionError": "sfumato.errors",
     "EngineError": "sfumato.errors",
     "ErrorAtCount": "sfumato.mechanisms.error_at_count",
     "Estimate": "sfumato._query.estimate",

@@ -5,6 +5,7 @@ SfumatoError
 ├── SchemaError          the columns do not fit the roles, domains or ranges given to them
 ├── SourceError          the table cannot be read, or changed while it was read
 ├── InfeasibleError      the request makes sense, and no mechanism can meet it on this table
+│   └── DecisionError    the data steward must decide something before the table can be published
 ├── TargetError          the release cannot be written where it was asked for
 ├── ReleaseFormatError   a release (or plan file) is damaged, edited or too new
 ├── QueryError           the question cannot be parsed, or cannot be estimated
@@ -83,6 +84,20 @@ class InfeasibleError(SfumatoError):
     """The request makes sense, and no mechanism can meet it on this table."""
 
     kind = "infeasible"
+
+
+class DecisionError(InfeasibleError):
+    """The data steward must decide something before the table can be published."""
+
+    kind = "decision"
+
+    def __init__(self, stops: Sequence[Any]) -> None:
+        self.summary = "publishing needs a decision" if len(stops) == 1 else f"publishing needs {len(stops)} decisions"
+        """The number of decisions."""
+        self.stops = tuple(stops)
+        """The stops, each with its ways out."""
+        parts = [" ".join([stop.sentence, *stop.ways_out]) for stop in stops]
+        super().__init__(f"{self.summary}: {' '.join(parts)}", fields={"stops": ", ".join(stop.code for stop in stops)})
 
 
 class TargetError(SfumatoError):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accepted import ALL_ACCEPTED, REASON, give_reasons
 from releases import known_key
 from selection import examples
 from sfumato._publish.publication import publish
@@ -80,10 +81,15 @@ def test_any_table_keeps_its_people_and_is_counted_without_bias(
 ) -> None:
     one, two, held = (table.column(name).to_pylist() for name in ("one", "two", "held"))
     mechanism, spec, options = requests(sorted(set(held) - {None}, key=repr))[form]
-    schema = Schema.of("held", keep=table.column_names)
+    schema = Schema.of("held", keep=table.column_names, public="*")
     given_options = {} if options is None else {mechanism: options}
-    accepted = {"accept_marginal_prior": True, "accept_disclosing": ("one", "two")}  # by chance, a column may tell all
-    request = Request(table, schema=schema, spec=spec, mechanism=mechanism, options=given_options, **accepted)
+    accepted = {
+        "accept_marginal_prior": REASON,
+        "accept_disclosing": give_reasons(("one", "two")),
+    }  # by chance, a column may tell all
+    request = Request(
+        table, schema=schema, spec=spec, mechanism=mechanism, options=given_options, **accepted, **ALL_ACCEPTED
+    )
     out = tmp_path_factory.mktemp("any") / "release"
     try:
         release = publish(request, out, unsafe_test_key=known_key(key)).release

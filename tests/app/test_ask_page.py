@@ -17,6 +17,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
+from accepted import ALL_ACCEPTED, REASON
 from asked_pages import (
     DISEASES,
     FORMULA,
@@ -122,28 +123,32 @@ CHAPTERS = Hierarchy.of(("own", "chapter"), [(name, "first" if name < "flu" else
 SUBSET = {"spec": BreachBound("3/7", "1/2"), "mechanism": "subset"}
 UNIFORM = {"spec": BreachBound("1/10", "1/2"), "mechanism": "uniform"}
 DESIGNS: dict[str, tuple[pa.Table, Schema, dict[str, Any]]] = {
-    "compound": (patients(300), Schema.of(compound=("disease", "sex")), UNIFORM),
+    "compound": (patients(300), Schema.of(compound=("disease", "sex"), public="*"), UNIFORM),
     "domain": (
         patients(300),
-        Schema.of("disease", domains={"disease": [*DISEASES, "rare"]}, ranges={"age": "0,30,99"}),
+        Schema.of("disease", domains={"disease": [*DISEASES, "rare"]}, ranges={"age": "0,30,99"}, public="*"),
         UNIFORM,
     ),
-    "hierarchy": (patients(300), Schema.of("disease", hierarchies={"disease": CHAPTERS}), UNIFORM),
-    "lists": (patients(300), Schema.of("disease"), SUBSET | {"options": {"subset": subset.Options(subset.Form.LIST)}}),
+    "hierarchy": (patients(300), Schema.of("disease", hierarchies={"disease": CHAPTERS}, public="*"), UNIFORM),
+    "lists": (
+        patients(300),
+        Schema.of("disease", public="*"),
+        SUBSET | {"options": {"subset": subset.Options(subset.Form.LIST)}},
+    ),
     "columns": (
         patients(300),
-        Schema.of("disease"),
+        Schema.of("disease", public="*"),
         SUBSET | {"options": {"subset": subset.Options(subset.Form.COLUMNS)}},
     ),
-    "fitted": (many_values(900), Schema.of("disease"), {"spec": DecoyGroups(3), "mechanism": "decoys"}),
+    "fitted": (many_values(900), Schema.of("disease", public="*"), {"spec": DecoyGroups(3), "mechanism": "decoys"}),
     "fullest": (
         patients(300),
-        Schema.of("disease"),
+        Schema.of("disease", public="*"),
         {"spec": DecoyGroups(2), "options": {"decoys": _decoys.Options(groups=_decoys.GroupCreation.ANATOMY_RANDOM)}},
     ),
     "in every group": (
         people(200, disease=["flu", "flu", "cold", "cold"]),
-        Schema.of("disease"),
+        Schema.of("disease", public="*"),
         {"spec": DecoyGroups(2)},
     ),
 }
@@ -154,7 +159,9 @@ DESIGNS: dict[str, tuple[pa.Table, Schema, dict[str, Any]]] = {
 def test_answers_of_other_designs_are_those_of_the_library(design: str, tmp_path: Path, browser: Browser) -> None:
     """Several columns as one, levels, sets in each form, values that nobody shows, and decoys that tell little."""
     table, schema, asked_for = DESIGNS[design]
-    request = Request(table, schema=schema, **asked_for, accept_exposure=True, **accepting(table, schema))
+    request = Request(
+        table, schema=schema, **asked_for, accept_exposure=REASON, **accepting(table, schema), **ALL_ACCEPTED
+    )
     release = publish(request, tmp_path / "release", unsafe_test_key=known_key(3)).release
     with opened(browser, make_question_page(release), tmp_path) as tab:
         for each in crossings(tab.evaluate("sfumato.about")):
@@ -185,8 +192,10 @@ def test_answers_from_counts_are_those_of_the_library(mechanism: str, tmp_path: 
 
 @pytest.mark.slow
 def test_columns_protected_each_for_itself_are_refused(desk: Path) -> None:
-    table, schema = patients(300), Schema.of(("disease", "sex"))
-    request = Request(table, schema=schema, spec=DecoyGroups(2), accept_exposure=True, **accepting(table, schema))
+    table, schema = patients(300), Schema.of(("disease", "sex"), public="*")
+    request = Request(
+        table, schema=schema, spec=DecoyGroups(2), accept_exposure=REASON, **accepting(table, schema), **ALL_ACCEPTED
+    )
     publish(request, desk / "release", unsafe_test_key=known_key(0))
     assert "a page cannot count several columns" in fail(desk, "page", "release", "--out", "ask.html")
 
@@ -204,8 +213,8 @@ def test_names_that_objects_have_are_names_like_others(
     drawn = random.Random(3)
     public = {name: [drawn.choice(INHERITED) for _ in range(400)] for name in INHERITED[1:]}
     table = pa.table({**public, "constructor": [drawn.choice(INHERITED) for _ in range(400)]})
-    schema = Schema.of("constructor")
-    request = Request(table, schema=schema, **UNIFORM, **accepting(table, schema))
+    schema = Schema.of("constructor", public="*")
+    request = Request(table, schema=schema, **UNIFORM, **accepting(table, schema), **ALL_ACCEPTED)
     describe = Description(columns={name: f"about {name}" for name in described})
     release = publish(request, tmp_path / "release", unsafe_test_key=known_key(0), describe=describe).release
     with opened(browser, make_question_page(release), tmp_path) as tab:

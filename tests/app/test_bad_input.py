@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from accepted import ALL_ACCEPTED
 from command_line import BOUND, content, fail, people, publishing, succeed, write_csv, write_parquet
 from sfumato import BreachBound, Request, Schema, SourceError, publish
 
@@ -297,7 +298,10 @@ def test_huge_integers_that_repeat_are_found_as_persons(desk: Path) -> None:
 def test_pandas_objects_that_are_no_column_are_refused_without_their_values(desk: Path, values: list[Any]) -> None:
     frame = pd.DataFrame(people(number=values))
     with pytest.raises(SourceError, match=r"mixed or oversized values.*convert it to text") as caught:
-        publish(Request(frame, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2")), desk / "release")
+        publish(
+            Request(frame, schema=Schema.of("disease", public="*"), spec=BreachBound("1/10", "1/2"), **ALL_ACCEPTED),
+            desk / "release",
+        )
     assert str(values[0]) not in str(caught.value)
     assert content(desk) == {}
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from accepted import ALL_ACCEPTED
 from command_line import TEST_KEY, content, run, succeed, write_csv, write_parquet
 from protected_tables import DISEASES, FIRST, counts_file, patients, refused
 from sfumato import DecoyGroups, Release, Request, Schema, publish
@@ -510,8 +511,10 @@ def test_a_compound_of_decoys_is_refused_with_what_to_do_instead(desk: Path) -> 
 def test_the_library_publishes_what_the_command_line_does(desk: Path) -> None:
     table = write_parquet(desk / "patients.parquet", numbered())
     succeed(*publishing(table, *WAYS["two columns"], "--unsafe-test-key", TEST_KEY))
-    schema = Schema.of(["disease", "age"], keep=["number"], drop=["drug"])
-    publish(Request(table, schema=schema, spec=DecoyGroups(2)), desk / "other", unsafe_test_key=TEST_KEY)
+    schema = Schema.of(["disease", "age"], keep=["number"], drop=["drug"], public="*")
+    publish(
+        Request(table, schema=schema, spec=DecoyGroups(2), **ALL_ACCEPTED), desk / "other", unsafe_test_key=TEST_KEY
+    )
     assert (desk / "other" / DATA).read_bytes() == (desk / "release" / DATA).read_bytes()
 
 

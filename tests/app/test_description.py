@@ -9,6 +9,7 @@ from typing import Any
 import frictionless
 import pytest
 
+from accepted import ALL_ACCEPTED, give_reasons
 from command_line import fail, publishing, run, succeed
 from releases import SENSITIVE, edit_manifest, published_by
 from releases import people as arrow_people
@@ -123,7 +124,11 @@ def test_hostile_words_stay_words(text: str, tmp_path: Path) -> None:
     table = arrow_people(60)
     about = about_all(text)
     request = Request(
-        table, schema=Schema.of(SENSITIVE), spec=BreachBound("1/10", "1/2"), accept_disclosing=("age", "sex")
+        table,
+        schema=Schema.of(SENSITIVE, public="*"),
+        spec=BreachBound("1/10", "1/2"),
+        accept_disclosing=give_reasons(("age", "sex")),
+        **ALL_ACCEPTED,
     )
     release = publish(request, tmp_path / "release", describe=about).release
     assert release.manifest.description == about
@@ -158,11 +163,12 @@ def test_columns_of_sets_are_described_as_what_they_show(tmp_path: Path) -> None
     options = {"subset": subset.Options(form=subset.Form.COLUMNS)}
     request = Request(
         arrow_people(200),
-        schema=Schema.of(SENSITIVE),
+        schema=Schema.of(SENSITIVE, public="*"),
         spec=BreachBound("3/7", "1/2"),
         mechanism="subset",
         options=options,
-        accept_disclosing=("age", "sex"),
+        accept_disclosing=give_reasons(("age", "sex")),
+        **ALL_ACCEPTED,
     )
     release = publish(request, tmp_path / "release", describe=about).release
     assert set(release.manifest.description.columns) == set(release.manifest.protected_columns)

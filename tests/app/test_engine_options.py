@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from accepted import ALL_ACCEPTED
 from command_line import complaint, publishing, run, succeed
 from releases import BOUND
 from sfumato import Request, Schema, SparkEngine, publish
@@ -30,7 +31,10 @@ def test_spark_that_is_not_installed_is_named(options: tuple[str, ...], table: P
 def test_table_of_spark_needs_spark(desk: Path) -> None:
     assert LACKS in complaint(run(*publishing("spark:hospital.people")))
     with pytest.raises(MissingExtraError, match="install"):
-        publish(Request("spark:hospital.people", schema=Schema.of("disease"), spec=BOUND), desk / "release")
+        publish(
+            Request("spark:hospital.people", schema=Schema.of("disease", public="*"), spec=BOUND, **ALL_ACCEPTED),
+            desk / "release",
+        )
     assert os.listdir(desk) == []
 
 

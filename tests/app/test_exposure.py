@@ -15,6 +15,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from accepted import ALL_ACCEPTED, give_reasons
 from command_line import succeed, write_parquet
 from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, patients, refused, spread
 from selection import examples
@@ -136,13 +137,14 @@ def test_exposures_of_any_small_table_are_those_of_bayes_rule(rows: list[tuple[s
     groups, values = [group for group, _ in rows], [value for _, value in rows]
     assume(len(set(values)) > 1)
     held, size = numbered(values), len(set(values))
-    schema = Schema.of("held", keep=["held", "group"])
+    schema = Schema.of("held", keep=["held", "group"], public="*")
     found = plan(
         Request(
             pa.table({"group": groups, "held": values}),
             schema=schema,
             spec=BreachBound("1/4", "1/2"),
             mechanism="uniform",
+            **ALL_ACCEPTED,
         )
     )
     (exposure,) = found.exposures
@@ -196,11 +198,15 @@ def test_machines_are_told_how_many_are_alone(desk: Path) -> None:
 )
 def test_breaches_of_any_small_table_are_those_of_bayes_rule(rows: list[tuple[str, str]], minimum: int) -> None:
     source = pa.table({"group": [group for group, _ in rows], "held": [value for _, value in rows]})
-    schema, bound = Schema.of("held", keep=["held", "group"]), BreachBound("1/4", "1/2")
-    asked = {"breach_limit": Fraction(0), "accept_disclosing": ("group",)}
+    schema, bound = Schema.of("held", keep=["held", "group"], public="*"), BreachBound("1/4", "1/2")
+    asked = {"breach_limit": Fraction(0), "accept_disclosing": give_reasons(("group",))}
     options = {"small-domain": small_domain.Options(min_cell=minimum)}
     try:
-        found = plan(Request(source, schema=schema, spec=bound, mechanism="small-domain", options=options, **asked))
+        found = plan(
+            Request(
+                source, schema=schema, spec=bound, mechanism="small-domain", options=options, **asked, **ALL_ACCEPTED
+            )
+        )
     except InfeasibleError:
         return
     bounds = rare([value for _, value in rows], (bound.prior, bound.posterior))
@@ -248,7 +254,7 @@ def test_stop_leaves_an_existing_release_as_it_is(desk: Path, table: Path) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    [["--accept-marginal-prior"], ["--breach-limit", "1"], ["--drop", "sex", "--drop", "coin"]],
+    [["--accept-marginal-prior=made up"], ["--breach-limit", "1"], ["--drop", "sex", "--drop", "coin"]],
     ids=["accepted", "a higher limit", "without the columns"],
 )
 def test_publishing_goes_on_where_the_holder_has_decided(desk: Path, options: list[str]) -> None:
@@ -287,7 +293,7 @@ def test_automatic_choice_for_the_marginal_prior_stops_too(desk: Path) -> None:
 
 
 def test_exposures_are_shown_to_the_holder_and_not_published(desk: Path, table: Path) -> None:
-    outcome = succeed("publish", "--out", "release", *asking(table, "--accept-marginal-prior"))
+    outcome = succeed("publish", "--out", "release", *asking(table, "--accept-marginal-prior=made up"))
     assert "What an attacker infers from public columns (private, not published)" in outcome.words
     assert "are unique on the public columns" in outcome.words
     for knows in ("sex", "coin", "all 2 columns"):

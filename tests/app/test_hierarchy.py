@@ -216,7 +216,7 @@ def test_counts_are_planned_with_a_hierarchy(desk: Path, table: Path) -> None:
 
 
 def test_request_that_groups_cannot_meet_is_said(table: Path) -> None:
-    asked = ("plan", table, "--sensitive", "disease", *HIERARCHY, "--diversity", "2", "--accept-exposure")
+    asked = ("plan", table, "--sensitive", "disease", *HIERARCHY, "--diversity", "2", "--accept-exposure=made up")
     assert "(--publish-at disease=chapter): not possible, because one value" in succeed(*asked).words
 
 

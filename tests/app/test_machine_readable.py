@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import sfumato
+from accepted import ALL_ACCEPTED
 from command_line import BOUND, complaint, content, people, publishing, run, succeed, write_csv
 from sfumato import BreachBound, Notice, NoticeError, NoticeWarning, Request, Schema, SfumatoError, SpecError, publish
 from sfumato._publish.publication_plan import list_notice_codes
@@ -191,7 +192,7 @@ def test_plan_from_counts_stops_at_a_notice(desk: Path) -> None:
 
 
 def request(table: Path) -> Request:
-    return Request(table, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"))
+    return Request(table, schema=Schema.of("disease", public="*"), spec=BreachBound("1/10", "1/2"), **ALL_ACCEPTED)
 
 
 def test_notices_are_warnings_unless_they_are_taken(desk: Path, table: Path) -> None:

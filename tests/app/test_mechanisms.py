@@ -538,7 +538,7 @@ def test_value_that_nobody_has_is_counted_and_verified_as_the_others_are(desk: P
 
 @pytest.mark.slow
 def test_single_cell_without_a_value_that_nobody_has_passes_beside_its_original(desk: Path) -> None:
-    succeed(*declared(desk, (*SMALL_DOMAIN, "--accept-marginal-prior")))
+    succeed(*declared(desk, (*SMALL_DOMAIN, "--accept-marginal-prior=made up")))
     (cell,) = SlowRelease(desk / "release").design["cells"]
     assert 0 not in cell["places"]
     assert succeed("verify", "release", "--original", "patients.parquet").err == ""

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from accepted import ALL_ACCEPTED
 from command_line import BOUND, TEST_KEY, fail, people, publishing, run, succeed, write_csv, write_parquet
 from releases import edit_manifest, read_json
 from sfumato import BreachBound, ReadOptions, Request, Schema, SchemaError, publish, verify
@@ -114,14 +115,22 @@ def test_mark_that_is_a_value_of_a_domain_is_refused(command: str, desk: Path) -
 
 
 def test_number_of_a_domain_that_is_marked_is_refused() -> None:
-    schema = Schema.of("dose", domains={"dose": [None, 1, 99]})
+    schema = Schema.of("dose", domains={"dose": [None, 1, 99]}, public="*")
     with pytest.raises(SchemaError, match=r"^'99' is a missing marker"):
-        Request("t.csv", schema=schema, spec=BreachBound("1/10", "1/2"), read=ReadOptions(missing=("99",)))
+        Request(
+            "t.csv", schema=schema, spec=BreachBound("1/10", "1/2"), read=ReadOptions(missing=("99",)), **ALL_ACCEPTED
+        )
 
 
 def test_one_text_for_a_list_is_refused() -> None:
     with pytest.raises(SchemaError, match=r"such as \['NA'\]\.$"):
-        Request("t.csv", schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"), read=ReadOptions(missing="NA"))  # type: ignore[arg-type]
+        Request(
+            "t.csv",
+            schema=Schema.of("disease", public="*"),
+            spec=BreachBound("1/10", "1/2"),
+            read=ReadOptions(missing="NA"),
+            **ALL_ACCEPTED,
+        )  # type: ignore[arg-type]
 
 
 def test_plan_file_belongs_to_its_marks(desk: Path) -> None:
@@ -139,7 +148,13 @@ def reversed_pairs(options: tuple[str, ...]) -> tuple[str, ...]:
 def test_library_reads_the_same_marks(desk: Path) -> None:
     frame = pd.DataFrame(people(disease=["flu", "?", "HIV"], ward=["north", "?"]))
     publish(
-        Request(frame, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"), read=ReadOptions(missing=("?",))),
+        Request(
+            frame,
+            schema=Schema.of("disease", public="*"),
+            spec=BreachBound("1/10", "1/2"),
+            read=ReadOptions(missing=("?",)),
+            **ALL_ACCEPTED,
+        ),
         desk / "release",
     )
     assert verify(desk / "release", frame).has_passed

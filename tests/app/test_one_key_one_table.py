@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accepted import ALL_ACCEPTED
 from command_line import content, write_csv
 from postgres_server import Server, serving
 from releases import WAYS, known_key
@@ -154,12 +155,14 @@ def test_every_reader_is_tried() -> None:
 def refuse_other(one: Any, other: Any, desk: Path) -> None:
     """Publish a table with a plan file, and see the plan file refused for the other one."""
     publish(
-        Request(one, schema=Schema.of("disease"), spec=BOUND, mechanism="uniform"), "release", plan_file="private.plan"
+        Request(one, schema=Schema.of("disease", public="*"), spec=BOUND, mechanism="uniform", **ALL_ACCEPTED),
+        "release",
+        plan_file="private.plan",
     )
     before = content(desk)
     with pytest.raises(ReleaseFormatError, match="belongs to another table"):
         publish(
-            Request(other, schema=Schema.of("disease"), spec=BOUND, mechanism="uniform"),
+            Request(other, schema=Schema.of("disease", public="*"), spec=BOUND, mechanism="uniform", **ALL_ACCEPTED),
             "second",
             plan_file="private.plan",
         )
@@ -232,7 +235,13 @@ def record_subkeys(monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
 
 def publish_with(table: pa.Table, mechanism: str, out: str, **keeping: Any) -> None:
     way = WAYS[mechanism]
-    publish(Request(table, schema=way.schema(Schema.of("disease"), table), **way.request(mechanism)), out, **keeping)
+    publish(
+        Request(
+            table, schema=way.schema(Schema.of("disease", public="*"), table), **way.request(mechanism), **ALL_ACCEPTED
+        ),
+        out,
+        **keeping,
+    )
 
 
 @pytest.mark.parametrize("mechanism", REGISTRY)

@@ -150,7 +150,7 @@ def test_pages_open_alone_at_every_width_by_night_and_on_paper(tmp_path: Path, l
         assert min(narrow.background) > 200
         assert max(night.background) < 60
         assert narrow.sheets == night.sheets
-        assert narrow.sheets == sheets if name != "report" else narrow.sheets <= sheets
+        assert narrow.sheets == sheets if name != "report" else narrow.sheets <= sheets, (name, narrow.sheets)
         assert all(narrow.labels)
         for seen in (narrow, night):
             assert seen.hindrances == [], name

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from accepted import ALL_ACCEPTED
 from command_line import content, people, write_parquet
 from releases import edit_manifest
 from sfumato import (
@@ -40,7 +41,12 @@ def table(desk: Path) -> Path:
 
 
 def request(table: Path, **rows: object) -> Request:
-    return Request(table, schema=Schema.of("disease", person="number", keep=["day"], **rows), spec=BOUND)  # type: ignore[arg-type]
+    return Request(
+        table,
+        schema=Schema.of("disease", person="number", keep=["day"], **rows, public="*"),
+        spec=BOUND,
+        **ALL_ACCEPTED,
+    )  # type: ignore[arg-type]
 
 
 WAYS = {
@@ -127,16 +133,23 @@ def test_design_that_keeps_too_much_for_all_rows_does_not_verify(table: Path) ->
     made = publish(
         Request(
             table,
-            schema=Schema.of("disease", person="number", rows_per_person=3, keep=["day"]),
+            schema=Schema.of("disease", person="number", rows_per_person=3, keep=["day"], public="*"),
             spec=BOUND,
             mechanism="uniform",
+            **ALL_ACCEPTED,
         ),
         "release",
     )
     written = json.loads((Path("release") / MANIFEST).read_text())
     retention = made.release.manifest.design.retention
     alone = publish(
-        Request(table, schema=Schema.of("disease", drop=["number"], keep=["day"]), spec=BOUND, mechanism="uniform"),
+        Request(
+            table,
+            schema=Schema.of("disease", drop=["number"], keep=["day"], public="*"),
+            spec=BOUND,
+            mechanism="uniform",
+            **ALL_ACCEPTED,
+        ),
         "alone",
     )
     assert alone.release.manifest.design.retention > retention
@@ -152,7 +165,10 @@ def test_answers_count_people_or_rows(table: Path) -> None:
     one = publish(request(table, one_row="random"), "one").release
     several = publish(request(table, rows_per_person=3), "several").release
     unknown = publish(
-        Request(table, schema=Schema.of("disease", drop=["number"], keep=["day"]), spec=BOUND), "unknown"
+        Request(
+            table, schema=Schema.of("disease", drop=["number"], keep=["day"], public="*"), spec=BOUND, **ALL_ACCEPTED
+        ),
+        "unknown",
     ).release
     for release, counted in ((one, "people"), (several, "rows"), (unknown, "rows")):
         for sql in ("SELECT COUNT(*) FROM release WHERE disease = 'flu'", "SELECT COUNT(*) FROM release"):
@@ -179,8 +195,8 @@ def test_plan_says_what_shared_rows_cost(table: Path) -> None:
 
 def test_table_in_memory_has_persons_too(desk: Path) -> None:
     whole = pa.table(people(ROWS, number=[row * 7 % PEOPLE for row in range(ROWS)]))
-    schema = Schema.of("disease", person="number", one_row="random", nulls="drop")
-    assert publish(Request(whole, schema=schema, spec=BOUND), "release").release.rows == PEOPLE
+    schema = Schema.of("disease", person="number", one_row="random", nulls="drop", public="*")
+    assert publish(Request(whole, schema=schema, spec=BOUND, **ALL_ACCEPTED), "release").release.rows == PEOPLE
 
 
 def test_column_that_names_each_person_is_nearly_unique_however_many_rows_they_have(desk: Path) -> None:
@@ -188,11 +204,16 @@ def test_column_that_names_each_person_is_nearly_unique_however_many_rows_they_h
     each, many = 6, 40
     whole = people(each * many, patient=[row // each for row in range(each * many)])
     whole["insurance"] = [f"I{row // each * 17}" for row in range(each * many)]
-    schema = Schema.of("disease", person="patient", rows_per_person=each)
+    schema = Schema.of("disease", person="patient", rows_per_person=each, public="*")
     with pytest.raises(SchemaError, match=r"column .insurance. is nearly unique"):
-        publish(Request(pa.table(whole), schema=schema, spec=BOUND), "release")
+        publish(Request(pa.table(whole), schema=schema, spec=BOUND, **ALL_ACCEPTED), "release")
     found = plan(
-        Request(pa.table(whole), schema=replace(schema, confirmed_columns=frozenset({"insurance"})), spec=BOUND)
+        Request(
+            pa.table(whole),
+            schema=replace(schema, confirmed_columns=frozenset({"insurance"})),
+            spec=BOUND,
+            **ALL_ACCEPTED,
+        )
     )
     assert found.uniqueness.after_bins.unique_share == 1
 

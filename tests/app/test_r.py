@@ -37,7 +37,7 @@ def r(script: str, folder: Path) -> str:
 def snippet(folder: Path) -> str:
     """The lines for R in the README of a release."""
     text = (folder / "README.md").read_text(encoding="utf-8")
-    said = text[text.index("In R, with the package duckdb") :].split("\n\n")[1]
+    said = text[text.index("in R, with the package duckdb") :].split("\n\n")[1]
     assert said.startswith("    library(duckdb)")
     return said
 
@@ -52,7 +52,7 @@ def answered(release: Release, statement: str, monkeypatch: pytest.MonkeyPatch) 
 def test_statement_for_r_is_the_one_of_the_readme(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = people(200)
     renamed = table.rename_columns([name if each == "disease" else each for each in table.column_names])
-    release = published(renamed, tmp_path / "release", schema=Schema.of(name), mechanism="uniform")
+    release = published(renamed, tmp_path / "release", schema=Schema.of(name, public="*"), mechanism="uniform")
     statement = r(STUBS + snippet(release.folder), tmp_path)
     assert statement.split() == readme_query(release.folder).split()
     assert answered(release, statement, monkeypatch) == pytest.approx(release.count(release.manifest.domain[0]).value)

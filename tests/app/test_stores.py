@@ -19,6 +19,7 @@ import pytest
 from pyarrow import feather
 
 import sfumato
+from accepted import REASON
 from command_line import BOUND, TEST_KEY, complaint, people, publishing, run, succeed, write_csv
 from far_engine import FarEngine
 from releases import known_key, published_by
@@ -120,7 +121,10 @@ def test_table_that_changes_in_the_store_is_refused(bucket: str, desk: Path) -> 
         table.put(desk / "other.parquet")
 
     request = sfumato.Request(
-        str(table), schema=sfumato.Schema.of("disease"), spec=sfumato.BreachBound("1/10", "1/2"), accept_exposure=True
+        str(table),
+        schema=sfumato.Schema.of("disease", public="*"),
+        spec=sfumato.BreachBound("1/10", "1/2"),
+        accept_exposure=REASON,
     )
     with pytest.raises(SourceError, match="changed while it was read"):
         sfumato.publish(request, desk / "release", unsafe_test_key=known_key(0), on_notice=change)
@@ -133,8 +137,8 @@ def test_store_that_refuses_half_way_is_named_and_nothing_is_left(
     monkeypatch.setattr("sfumato._engines.scan_cache.MOST_ROW_BYTES", 0)  # as a wide table, which is read twice
     pq.write_table(pa.table(people(60)), desk / "people.parquet")
     address(f"{bucket}/people.parquet").put(desk / "people.parquet")
-    schema, bound = sfumato.Schema.of("disease"), sfumato.BreachBound("1/10", "1/2")
-    request = sfumato.Request(f"{bucket}/people.parquet", schema=schema, spec=bound, accept_exposure=True)
+    schema, bound = sfumato.Schema.of("disease", public="*"), sfumato.BreachBound("1/10", "1/2")
+    request = sfumato.Request(f"{bucket}/people.parquet", schema=schema, spec=bound, accept_exposure=REASON)
 
     def refuse(notice: object) -> None:
         store.refused = re.compile("GET .*people.parquet")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import toy_mechanism as toy
+from accepted import ALL_ACCEPTED
 from command_line import people, run, succeed, write_parquet
 from sfumato import BreachBound, CountQuery, Histogram, Release, Request, Schema, choose, plan, publish, verify
 from sfumato._core.random_draws import Draws
@@ -35,7 +36,12 @@ def table(desk: Path) -> Path:
 @pytest.fixture
 def release(registered: None, table: Path) -> Release:
     request = Request(
-        table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME, options={toy.NAME: toy.Options(slack=10)}
+        table,
+        schema=Schema.of("disease", public="*"),
+        spec=BOUND,
+        mechanism=toy.NAME,
+        options={toy.NAME: toy.Options(slack=10)},
+        **ALL_ACCEPTED,
     )
     return publish(request, "release", plan_file="plan").release
 
@@ -50,7 +56,9 @@ def test_toy_is_planned_by_name_and_as_a_rival(table: Path) -> None:
     assert toy.NAME in {each.mechanism.name for each in (best, *best.alternatives)}
     assert toy.NAME in {
         each.mechanism.name
-        for each in plan(Request(table, schema=Schema.of("disease"), spec=BOUND)).choice.alternatives
+        for each in plan(
+            Request(table, schema=Schema.of("disease", public="*"), spec=BOUND, **ALL_ACCEPTED)
+        ).choice.alternatives
     }
     unpickled = pickle.loads(pickle.dumps(named))
     assert unpickled.mechanism is toy.MECHANISM
@@ -68,7 +76,12 @@ def test_toy_is_published_verified_and_repeated(release: Release, table: Path) -
     assert found.has_passed, found
     assert "draws" in {check.name for check in found.checks}
     request = Request(
-        table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME, options={toy.NAME: toy.Options(slack=10)}
+        table,
+        schema=Schema.of("disease", public="*"),
+        spec=BOUND,
+        mechanism=toy.NAME,
+        options={toy.NAME: toy.Options(slack=10)},
+        **ALL_ACCEPTED,
     )
     again = publish(request, "again", plan_file="plan").release
     assert (again.folder / "data.parquet").read_bytes() == (release.folder / "data.parquet").read_bytes()
@@ -84,7 +97,10 @@ def test_law_of_the_toy_notices_a_release_that_stays_too_often(
     broken = replace(toy.MECHANISM, plan=more)
     monkeypatch.setitem(REGISTRY, toy.NAME, broken)
     with pytest.raises(InternalError, match="failed its own check of guarantee"):
-        publish(Request(table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME), "release")
+        publish(
+            Request(table, schema=Schema.of("disease", public="*"), spec=BOUND, mechanism=toy.NAME, **ALL_ACCEPTED),
+            "release",
+        )
     assert not Path("release").exists()
 
 
@@ -119,7 +135,7 @@ def test_toy_has_its_place_in_every_command(release: Release, table: Path, desk:
 
 def test_mechanism_without_a_verifier_is_not_published(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(REGISTRY, toy.NAME, toy.MECHANISM)
-    request = Request(table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME)
+    request = Request(table, schema=Schema.of("disease", public="*"), spec=BOUND, mechanism=toy.NAME, **ALL_ACCEPTED)
     with pytest.raises(MissingCapabilityError) as raised:
         publish(request, "release")
     assert (raised.value.mechanism, raised.value.capability) == (toy.NAME, "Verifier")
@@ -144,7 +160,9 @@ TOY_MISSES = (
 @pytest.mark.usefixtures("registered")
 def test_core_alone_is_a_mechanism_and_all_else_is_listed_as_missing(table: Path) -> None:
     assert missing(toy.NAME) == TOY_MISSES
-    told = plan(Request(table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME)).notices
+    told = plan(
+        Request(table, schema=Schema.of("disease", public="*"), spec=BOUND, mechanism=toy.NAME, **ALL_ACCEPTED)
+    ).notices
     lacking = [each.numbers["capability"] for each in told if each.code == "capability-missing"]
     assert lacking == ["ErrorPrediction", "PlanExplanation", "AttackModel"]
 
@@ -175,5 +193,8 @@ def test_release_of_an_unknown_mechanism_is_refused_by_its_name(desk: Path, tabl
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(REGISTRY, toy.NAME, toy.MECHANISM)
         patch.setitem(REFERENCE_DISTRIBUTIONS, toy.NAME, toy.LAW)
-        publish(Request(table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME), "release")
+        publish(
+            Request(table, schema=Schema.of("disease", public="*"), spec=BOUND, mechanism=toy.NAME, **ALL_ACCEPTED),
+            "release",
+        )
     assert "'toy', which this version does not know" in run("info", "release").err

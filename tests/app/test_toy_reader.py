@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import toy_reader
+from accepted import ALL_ACCEPTED, give_reasons
 from command_line import complaint, content, people, run, succeed
 from sfumato import BreachBound, Request, Schema, publish, verify
 from sfumato._readers.open_table import open_source
@@ -40,7 +41,13 @@ def test_help_and_messages_name_the_reader() -> None:
 
 
 def test_table_of_the_reader_is_published_and_verified(archive: Path, desk: Path) -> None:
-    request = Request(archive, schema=Schema.of("disease"), spec=BOUND, accept_disclosing=("age", "sex"))
+    request = Request(
+        archive,
+        schema=Schema.of("disease", public="*"),
+        spec=BOUND,
+        accept_disclosing=give_reasons(("age", "sex")),
+        **ALL_ACCEPTED,
+    )
     release = publish(request, "release", plan_file="private.plan").release
     assert release.rows == 3000
     assert verify("release", archive, plan_file="private.plan").has_passed
@@ -48,7 +55,13 @@ def test_table_of_the_reader_is_published_and_verified(archive: Path, desk: Path
 
 
 def test_plan_file_is_refused_for_another_table_of_the_reader(archive: Path, desk: Path) -> None:
-    request = Request(archive, schema=Schema.of("disease"), spec=BOUND, accept_disclosing=("age", "sex"))
+    request = Request(
+        archive,
+        schema=Schema.of("disease", public="*"),
+        spec=BOUND,
+        accept_disclosing=give_reasons(("age", "sex")),
+        **ALL_ACCEPTED,
+    )
     publish(request, "release", plan_file="private.plan")
     before = content(desk / "release")
     changed = people(3000)

@@ -22,6 +22,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from accepted import ALL_ACCEPTED, REASON, give_reasons
 from engine_inputs import INPUTS, ROWS, Input, every_type, with_gaps
 from far_engine import FarEngine
 from parquet_files import pages_of
@@ -118,7 +119,7 @@ def surveyed(
     """The first pass, and what the second one needs."""
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
     schema = way.schema(given_input.schema, given_input.table)
-    request = Request(given_input.table, schema=schema, **way.request(mechanism))
+    request = Request(given_input.table, schema=schema, **way.request(mechanism), **ALL_ACCEPTED)
     request, found = publication_plan.survey_table(request, source, engine, folder, draws, keeps=True)
     chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
     counts = found.histogram.counts
@@ -260,10 +261,11 @@ def test_same_key_gives_the_same_bytes_where_columns_are_protected_each_for_itse
     table = with_gaps()
     request = Request(
         table,
-        schema=Schema.of(["disease", "sex"]),
+        schema=Schema.of(["disease", "sex"], public="*"),
         spec=DecoyGroups(2),
-        accept_disclosing=("age",),
-        accept_exposure=True,
+        accept_disclosing=give_reasons(("age",)),
+        accept_exposure=REASON,
+        **ALL_ACCEPTED,
     )
     for name, each in {"usual": USUAL, "other": engine}.items():
         publish(request, tmp_path / name, unsafe_test_key=known_key(0), engine=each)
@@ -489,7 +491,7 @@ def test_same_rows_of_persons_are_chosen_by_every_engine(
     """By small parts and by pieces of their own, with a text that stands for a missing value."""
     table = people(ROWS, weight=[50.5, 61.25, 70.0], who=[f"person {row * row % 31}" for row in range(ROWS)])
     table = table.append_column("ward", pa.array(["?" if row % 4 == 0 else "ward" for row in range(ROWS)]))
-    schema = Schema.of("disease", person="who", **rows)
+    schema = Schema.of("disease", person="who", **rows, public="*")
     offered = offer(table, tmp_path)
 
     def release(name: str, engine: Engine) -> bytes:
@@ -498,8 +500,9 @@ def test_same_rows_of_persons_are_chosen_by_every_engine(
             schema=schema,
             spec=BOUND,
             mechanism="uniform",
-            accept_disclosing=("age", "sex", "weight", "ward"),
+            accept_disclosing=give_reasons(("age", "sex", "weight", "ward")),
             read=ReadOptions(missing=("?",)),
+            **ALL_ACCEPTED,
         )
         publish(request, tmp_path / name, unsafe_test_key=known_key(0), engine=engine)
         return (tmp_path / name / DATA_FILE).read_bytes()
@@ -756,7 +759,7 @@ def test_wide_column_that_changes_between_the_passes_is_refused(
     meddler = Meddler(path, "counting", lambda path: pq.write_table(people(ROWS, name=names), path))
     engine = LocalEngine(7, 2, 0, progress=meddler)
     with pytest.raises(SourceError, match=r"^the table changed while it was read; publish it again"):
-        published(path, tmp_path / "release", schema=Schema.of("disease", keep=["name"]), engine=engine)
+        published(path, tmp_path / "release", schema=Schema.of("disease", keep=["name"], public="*"), engine=engine)
     assert os.listdir(tmp_path) == [path.name]
 
 
@@ -804,7 +807,7 @@ def test_engine_that_does_not_tell_of_its_last_piece_leaves_nothing_out(
         published(
             path,
             tmp_path / "changed",
-            schema=Schema.of("disease", keep=["name"]),
+            schema=Schema.of("disease", keep=["name"], public="*"),
             engine=Quiet(7, 2, 0, progress=meddler),
         )
 
@@ -870,7 +873,13 @@ class CarelessEngine(FarEngine):
 
 @pytest.mark.parametrize("brought", [lambda all_: all_[1:], lambda all_: [*all_, all_[0]]], ids=["lost", "twice"])
 def test_engine_that_loses_or_repeats_records_publishes_nothing(brought: Any, tmp_path: Path) -> None:
-    request = Request(people(ROWS), schema=Schema.of("disease"), spec=BOUND, accept_disclosing=("age", "sex"))
+    request = Request(
+        people(ROWS),
+        schema=Schema.of("disease", public="*"),
+        spec=BOUND,
+        accept_disclosing=give_reasons(("age", "sex")),
+        **ALL_ACCEPTED,
+    )
     with pytest.raises(EngineError, match=rf"records were written instead of {ROWS}"):
         publish(request, tmp_path / "release", engine=CarelessEngine(brought=brought))
     assert os.listdir(tmp_path) == []

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from accepted import ALL_ACCEPTED, REASON, give_reasons
 from parquet_files import pages_of
 from sfumato import BreachBound, Release, Request, Schema, publish
 from sfumato._engines import shuffle
@@ -70,7 +71,7 @@ class Written:
     estimate: float
     error: float | None
     """None where too small a one was told then, and none is by now."""
-    schema: Schema = field(default_factory=lambda: Schema.of("disease", domains={"disease": DISEASES}))
+    schema: Schema = field(default_factory=lambda: Schema.of("disease", domains={"disease": DISEASES}, public="*"))
     spec: PrivacySpec = BOUND
     options: dict[str, Any] = field(default_factory=dict)
     where: str = "sex = 'F' AND age < 50"
@@ -87,9 +88,10 @@ class Written:
             spec=self.spec,
             mechanism=self.mechanism,
             options=self.options,
-            accept_marginal_prior=True,
-            accept_exposure=True,
-            accept_disclosing=("age",),
+            accept_marginal_prior=REASON,
+            accept_exposure=REASON,
+            accept_disclosing=give_reasons(("age",)),
+            **ALL_ACCEPTED,
         )
 
     def publish(self, folder: Path) -> Release:
@@ -101,9 +103,9 @@ class Written:
 
 
 CELLS = {"small-domain": small_domain.Options(min_cell=20)}
-PAIR = Schema.of(compound=("sex", "disease"), domains={"sex": ("F", "M"), "disease": DISEASES})
-EACH = Schema.of(("disease", "drug"), domains={"drug": ("pill", "tea", "salve", "none")})
-DISEASE = Schema.of("disease", drop=["drug"])
+PAIR = Schema.of(compound=("sex", "disease"), domains={"sex": ("F", "M"), "disease": DISEASES}, public="*")
+EACH = Schema.of(("disease", "drug"), domains={"drug": ("pill", "tea", "salve", "none")}, public="*")
+DISEASE = Schema.of("disease", drop=["drug"], public="*")
 PAIRS_OF_SIX = BreachBound("1/4", "2/5")
 """The best sets of six values hold two of them."""
 CHAPTERS = [
@@ -112,7 +114,9 @@ CHAPTERS = [
     ("HIV", "other"),
     (None, "other"),
 ]
-KINDS = Schema.of("disease", drop=["drug"], hierarchies={"disease": Hierarchy.of(("disease", "chapter"), CHAPTERS)})
+KINDS = Schema.of(
+    "disease", drop=["drug"], hierarchies={"disease": Hierarchy.of(("disease", "chapter"), CHAPTERS)}, public="*"
+)
 MERGED = {
     "decoys": _decoys.Options(_decoys.GroupCreation.ANATOMY_RANDOM, ratio_limit="50", rare=_decoys.RareTreatment.MERGE)
 }

@@ -19,7 +19,7 @@ from sfumato import Release
 from sfumato.mechanisms import REGISTRY
 
 REQUESTS = {
-    "small-domain": ("--prior", "1/3", "--posterior", "1/2", "--accept-marginal-prior"),
+    "small-domain": ("--prior", "1/3", "--posterior", "1/2", "--accept-marginal-prior=made up"),
     "fine-grain": ("--tolerance", "2"),
     "buckets": ("--cap-factor", "2", "--cap-offset", "1/10"),
     "anatomy": ("--diversity", "2"),
@@ -45,7 +45,7 @@ def table(desk: Path) -> Path:
 
 
 def publish_as(work: str, table: Path, *options: str) -> list[str]:
-    request = ("--sensitive", "disease", *REQUESTS[SETTINGS[work].mechanism], "--accept-exposure")
+    request = ("--sensitive", "disease", *REQUESTS[SETTINGS[work].mechanism], "--accept-exposure=made up")
     return ["publish", str(table), "--as-published", work, *request, "--out", "release", *options]
 
 
@@ -140,7 +140,7 @@ def test_mistakes_of_publishing_and_asking_are_one_sentence(desk: Path, table: P
     other = complaint(run_papers("publish", table, "--as-published", "splu", "--mechanism", "subset", *asked))
     assert "--mechanism subset" in other
     assert not (desk / "release").exists()
-    succeed("publish", table, *asked, "--accept-exposure")
+    succeed("publish", table, *asked, "--accept-exposure=made up")
     assert "'decoys'" in complaint(run_papers("query", "release", SQL, "--as-published", "anatomy"))
 
 

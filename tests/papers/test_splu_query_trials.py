@@ -93,7 +93,7 @@ def test_the_printed_iteration_is_the_one_of_the_mechanism(name: str) -> None:
 def test_ours_is_what_a_release_with_the_same_key_answers(name: str) -> None:
     trial = {"one": one, "two": two}[name]()
     contestant = Contestant("ours", _decoys.NAME, DecoyGroups(3))
-    schema = trials.Schema.of(trial.names)
+    schema = trials.Schema.of(trial.names, public="*")
     for release, _ in publish_once(CONDITIONS, sample(), contestant, 1, schema):
         answers = release.count_many(trial.pool.queries)
         assert trials.count_ours(CONDITIONS, trial, 3, 1).value == pytest.approx(answers.value)

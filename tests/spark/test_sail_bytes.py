@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
+from accepted import ALL_ACCEPTED, REASON, give_reasons
 from engine_inputs import INPUTS, ROWS, Input, every_type, with_gaps
 from releases import BOUND, WAYS, known_key, people
 from sfumato import CountQuery, EngineError, ReadOptions, Release, Request, Schema, SparkEngine, publish
@@ -107,9 +108,16 @@ def test_files_of_text_are_read_as_here(nulls: str, sail: Any, tmp_path: Path) -
     """A file is a piece; texts that stand for what is missing are known to every worker."""
     for number in range(3):
         pa_csv.write_csv(with_gaps().slice(40 * number, 40), tmp_path / f"people-{number}.csv")
-    schema = Schema.of("disease", nulls=nulls)
+    schema = Schema.of("disease", nulls=nulls, public="*")
     table, public = str(tmp_path / "people-*.csv"), ("age", "sex", "weight")
-    request = Request(table, schema=schema, spec=BOUND, read=ReadOptions(missing=("NA", "M")), accept_disclosing=public)
+    request = Request(
+        table,
+        schema=schema,
+        spec=BOUND,
+        read=ReadOptions(missing=("NA", "M")),
+        accept_disclosing=give_reasons(public),
+        **ALL_ACCEPTED,
+    )
     here = released(request, tmp_path / "here")
     assert released(request, tmp_path / "there", SparkEngine(sail)) == here
 
@@ -128,8 +136,10 @@ def test_other_files_are_read_as_here(ending: str, sail: Any, tmp_path: Path) ->
         else:
             with pa.CompressedOutputStream(str(path), "gzip") as sink:
                 pa_csv.write_csv(part, sink)
-    schema = Schema.of("disease", person="who", one_row="random")
-    request = Request(str(folder), schema=schema, spec=BOUND, accept_disclosing=("age", "sex"))
+    schema = Schema.of("disease", person="who", one_row="random", public="*")
+    request = Request(
+        str(folder), schema=schema, spec=BOUND, accept_disclosing=give_reasons(("age", "sex")), **ALL_ACCEPTED
+    )
     here = released(request, tmp_path / "here")
     assert released(request, tmp_path / "there", SparkEngine(sail, 15)) == here
 
@@ -138,10 +148,11 @@ def test_marks_of_what_is_missing_hold_in_parquet(sail: Any, tmp_path: Path) -> 
     table = saved(every_type(), tmp_path / "people.parquet", 15)
     request = Request(
         str(table),
-        schema=Schema.of("disease"),
+        schema=Schema.of("disease", public="*"),
         spec=BOUND,
         read=ReadOptions(missing=("Aix",)),
-        accept_disclosing=tuple(every_type().column_names[:-1]),
+        accept_disclosing=give_reasons(tuple(every_type().column_names[:-1])),
+        **ALL_ACCEPTED,
     )
     here = released(request, tmp_path / "here")
     assert released(request, tmp_path / "there", SparkEngine(sail, 15)) == here
@@ -154,9 +165,14 @@ def test_sets_as_lists_have_the_same_bytes(sail: Any, tmp_path: Path, monkeypatc
 
 def test_columns_that_are_protected_each_for_itself_have_the_same_bytes(sail: Any, tmp_path: Path) -> None:
     table = str(saved(with_gaps(), tmp_path / "people.parquet", 15))
-    schema = Schema.of(["disease", "sex"])
+    schema = Schema.of(["disease", "sex"], public="*")
     request = Request(
-        table, schema=schema, spec=DecoyGroups(2), accept_disclosing=("age", "weight"), accept_exposure=True
+        table,
+        schema=schema,
+        spec=DecoyGroups(2),
+        accept_disclosing=give_reasons(("age", "weight")),
+        accept_exposure=REASON,
+        **ALL_ACCEPTED,
     )
     here = released(request, tmp_path / "here")
     assert released(request, tmp_path / "there", SparkEngine(sail, 15)) == here
@@ -168,8 +184,8 @@ def test_columns_that_are_protected_each_for_itself_have_the_same_bytes(sail: An
 def test_rows_of_persons_are_chosen_as_here(rows: dict[str, Any], sail: Any, tmp_path: Path) -> None:
     table = people(ROWS, who=[f"p{row % 37}" for row in range(ROWS)], age=list(range(ROWS)))
     path = str(saved(table, tmp_path / "people.parquet", 15))
-    schema = Schema.of("disease", person="who", ranges={"age": [0, 50, 200]}, **rows)
-    request = Request(path, schema=schema, spec=BOUND, accept_disclosing=("age", "sex"))
+    schema = Schema.of("disease", person="who", ranges={"age": [0, 50, 200]}, **rows, public="*")
+    request = Request(path, schema=schema, spec=BOUND, accept_disclosing=give_reasons(("age", "sex")), **ALL_ACCEPTED)
     here = released(request, tmp_path / "here")
     assert released(request, tmp_path / "there", SparkEngine(sail, 15)) == here
 
@@ -181,7 +197,13 @@ def test_rows_of_equal_words_keep_the_order_of_the_table(
     monkeypatch.setattr(
         perturbation, "draw_order_keys", lambda draws, first, rows: words.take((first + np.arange(rows)) % len(words))
     )
-    same(Input(people(ROWS, age=list(range(ROWS))), Schema.of("disease", keep=["age"])), "uniform", 15, sail, tmp_path)
+    same(
+        Input(people(ROWS, age=list(range(ROWS))), Schema.of("disease", keep=["age"], public="*")),
+        "uniform",
+        15,
+        sail,
+        tmp_path,
+    )
 
 
 def test_relative_paths_are_found_by_workers(sail: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

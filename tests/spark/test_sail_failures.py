@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from accepted import ALL_ACCEPTED, give_reasons
 from engine_inputs import ROWS
 from releases import BOUND, people
 from sfumato import EngineError, LocalEngine, Request, Schema, SfumatoError, SparkEngine, publish
@@ -27,7 +28,13 @@ PUBLIC = ("age", "sex")
 
 
 def request_for(table: Path) -> Request:
-    return Request(str(table), schema=Schema.of("disease"), spec=BOUND, accept_disclosing=PUBLIC)
+    return Request(
+        str(table),
+        schema=Schema.of("disease", public="*"),
+        spec=BOUND,
+        accept_disclosing=give_reasons(PUBLIC),
+        **ALL_ACCEPTED,
+    )
 
 
 def both(table: Path, folder: Path, sail: Any) -> Any:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from accepted import ALL_ACCEPTED, give_reasons
 from engine_inputs import INPUTS, every_type
 from releases import BOUND, people
 from sfumato import EngineError, Request, Schema, SchemaError, SourceError, publish
@@ -71,7 +72,13 @@ def test_order_of_partitions_does_not_matter(sail: Any, tmp_path: Path) -> None:
     for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
         frames = [sail.read.parquet(str(tmp_path / f"{number}.parquet")) for number in order]
         united = frames[0].unionAll(frames[1]).unionAll(frames[2])
-        request = Request(united, schema=Schema.of("disease"), spec=BOUND, accept_disclosing=("age", "sex"))
+        request = Request(
+            united,
+            schema=Schema.of("disease", public="*"),
+            spec=BOUND,
+            accept_disclosing=give_reasons(("age", "sex")),
+            **ALL_ACCEPTED,
+        )
         found.append(released(request, tmp_path / "".join(map(str, order))))
     assert found[0] == found[1] == found[2]
     assert pq.read_metadata(tmp_path / "012" / "data.parquet").num_rows == 104
@@ -82,7 +89,10 @@ def test_nothing_of_a_frame_stays_behind(frame: Any, tmp_path: Path) -> None:
     released(asked(GIVEN, frame, "uniform"), tmp_path / "out" / "release")
     assert os.listdir(tmp_path / "out") == ["release"]
     with pytest.raises(SchemaError, match="no column 'nothing'"):
-        publish(Request(frame, schema=Schema.of("nothing"), spec=BOUND), tmp_path / "out" / "other")
+        publish(
+            Request(frame, schema=Schema.of("nothing", public="*"), spec=BOUND, **ALL_ACCEPTED),
+            tmp_path / "out" / "other",
+        )
     assert os.listdir(tmp_path / "out") == ["release"]
 
 
@@ -122,7 +132,10 @@ def test_attempt_that_was_not_told_of_does_not_count(
 def test_what_is_no_table_is_refused(made: Any, error: type[Exception], words: str, frame: Any, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(error, match=words):
-        publish(Request(made(frame), schema=Schema.of("disease"), spec=BOUND), tmp_path / "out" / "release")
+        publish(
+            Request(made(frame), schema=Schema.of("disease", public="*"), spec=BOUND, **ALL_ACCEPTED),
+            tmp_path / "out" / "release",
+        )
     assert os.listdir(tmp_path / "out") == []
 
 
@@ -143,7 +156,10 @@ def test_frame_that_cannot_be_computed_is_refused_without_its_values(made: str, 
     (tmp_path / "out").mkdir()
     broken = frame.selectExpr("sex", "disease", f"{made} AS broken")
     with pytest.raises(SourceError, match=r"^Spark cannot compute this frame") as caught:
-        publish(Request(broken, schema=Schema.of("disease"), spec=BOUND), tmp_path / "out" / "release")
+        publish(
+            Request(broken, schema=Schema.of("disease", public="*"), spec=BOUND, **ALL_ACCEPTED),
+            tmp_path / "out" / "release",
+        )
     assert "Zwiebel" not in "".join(traceback.format_exception(caught.value))
     assert os.listdir(tmp_path / "out") == []
 
@@ -175,7 +191,10 @@ from sfumato import BreachBound, Request, Schema, SparkEngine, publish
 session = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 frame = session.read.parquet(sys.argv[2])
 crash = lambda stage, done, total: os.kill(os.getpid(), signal.SIGKILL)
-request = Request(frame, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"), accept_disclosing=("age", "sex"))
+accepted = dict.fromkeys(("accept_unique", "accept_uncovered"), "made up")
+columns = dict.fromkeys(("age", "sex"), "made up")
+schema = Schema.of("disease", public="*")
+request = Request(frame, schema=schema, spec=BreachBound("1/10", "1/2"), accept_disclosing=columns, **accepted)
 publish(request, sys.argv[3], engine=SparkEngine(session, progress=crash))
 """
 
@@ -193,7 +212,11 @@ def test_spool_of_a_crashed_run_is_removed_by_the_next_one_to_the_same_target(
     (left,) = out.glob(f"{PREFIX}*")
     assert any((left / "spool").iterdir())
     request = Request(
-        sail.read.parquet(str(table)), schema=Schema.of("disease"), spec=BOUND, accept_disclosing=("age", "sex")
+        sail.read.parquet(str(table)),
+        schema=Schema.of("disease", public="*"),
+        spec=BOUND,
+        accept_disclosing=give_reasons(("age", "sex")),
+        **ALL_ACCEPTED,
     )
     publish(request, out / "other")
     assert left.is_dir()  # it is not of this target

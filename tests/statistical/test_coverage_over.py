@@ -20,6 +20,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from accepted import ALL_ACCEPTED
 from releases import known_key
 from selection import examples
 from sfumato._publish.publication import publish
@@ -80,7 +81,9 @@ def trials(mechanism: str) -> Mapping[str, list[Trial]]:
     with TemporaryDirectory() as folder, duckdb.connect() as connection:
         for number in range(RELEASES):
             table = people(number)
-            request = Request(table, schema=Schema.of("dose"), **WAYS[mechanism].request(mechanism))
+            request = Request(
+                table, schema=Schema.of("dose", public="*"), **WAYS[mechanism].request(mechanism), **ALL_ACCEPTED
+            )
             made = publish(request, Path(folder) / str(number), unsafe_test_key=known_key(number))
             connection.register("release", table)
             for name, sql in ALL.items():

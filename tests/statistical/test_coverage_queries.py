@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from accepted import ALL_ACCEPTED
 from releases import Way, known_key
 from selection import examples
 from sfumato._publish.publication import publish
@@ -117,7 +118,9 @@ def trials(mechanism: str) -> Mapping[str, list[Trial]]:
     with TemporaryDirectory() as folder:
         for number in range(RELEASES):
             table = people(number)
-            request = Request(table, schema=Schema.of("dose"), **WAYS[mechanism].request(mechanism))
+            request = Request(
+                table, schema=Schema.of("dose", public="*"), **WAYS[mechanism].request(mechanism), **ALL_ACCEPTED
+            )
             made = publish(request, Path(folder) / str(number), unsafe_test_key=known_key(number))
             for name, trial in asked(made.release, table):
                 found[name].append(trial)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
+from accepted import ALL_ACCEPTED
 from releases import known_key
 from sfumato._core.random_draws import Draws
 from sfumato._engines.local_engine import LocalEngine
@@ -228,7 +229,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     rows = 30_000
     values = np.sort(np.random.default_rng(2).choice(6, size=rows, p=np.array([6, 5, 4, 4, 3, 2]) / 24))
     table = pa.table({"row": np.arange(rows), "one": values, "two": values})
-    request = Request(table, schema=Schema.of(["one", "two"], keep=["row"]), spec=DecoyGroups(3))
+    request = Request(
+        table, schema=Schema.of(["one", "two"], keep=["row"], public="*"), spec=DecoyGroups(3), **ALL_ACCEPTED
+    )
     source, engine, folder = MemorySource(table), LocalEngine(), tmp_path_factory.mktemp("pair")
     draws = keyed_draws(5)
     _, found = survey_table(request, source, engine, folder, draws)
@@ -276,7 +279,9 @@ def test_the_order_of_a_release_is_uniform(tmp_path: Path) -> None:
     table = pa.table({"number": list(range(4)), "disease": ["flu", "flu", "cold", "cold"]})
     firsts = []
     for key in range(80):
-        request = Request(table, schema=Schema.of("disease", keep=["number"]), spec=DecoyGroups(2))
+        request = Request(
+            table, schema=Schema.of("disease", keep=["number"], public="*"), spec=DecoyGroups(2), **ALL_ACCEPTED
+        )
         release = publish(request, tmp_path / str(key), unsafe_test_key=known_key(key)).release
         firsts.append(pq.read_table(release.folder / DATA_FILE).column("number")[0].as_py())
     assert_same_distribution(counts_of(np.array(firsts), 4), [1 / 4] * 4)
@@ -288,7 +293,7 @@ def test_a_table_sorted_by_value_is_published_in_another_order(tmp_path: Path) -
     rows = 20_000
     values = np.sort(np.random.default_rng(3).choice(8, size=rows))
     table = pa.table({"row": np.arange(rows), "disease": values})
-    request = Request(table, schema=Schema.of("disease", keep=["row"]), spec=DecoyGroups(4))
+    request = Request(table, schema=Schema.of("disease", keep=["row"], public="*"), spec=DecoyGroups(4), **ALL_ACCEPTED)
     release = publish(request, tmp_path / "release", unsafe_test_key=known_key(1)).release
     published = pq.read_table(release.folder / DATA_FILE)
     row, shown = (published.column(name).to_numpy() for name in ("row", "disease"))

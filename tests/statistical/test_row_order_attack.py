@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
+from accepted import ALL_ACCEPTED
 from releases import known_key
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
@@ -60,7 +61,13 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Publis
 
     @cache
     def release(way: str) -> Published:
-        request = Request(original()[1], schema=Schema.of("disease", keep=["person"]), spec=WAYS[way], mechanism=way)
+        request = Request(
+            original()[1],
+            schema=Schema.of("disease", keep=["person"], public="*"),
+            spec=WAYS[way],
+            mechanism=way,
+            **ALL_ACCEPTED,
+        )
         publish(request, folder / way, unsafe_test_key=known_key(0))
         return Published(folder / way)
 

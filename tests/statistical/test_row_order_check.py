@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
+from accepted import ALL_ACCEPTED, REASON
 from releases import SENSITIVE, WAYS, accepting, edit_manifest
 from sabotage import RECORDS, patients, plan_of, released, truth
 from sfumato._engines import shuffle
@@ -155,11 +156,11 @@ def without_public_columns(rows: int) -> pa.Table:
 def test_order_is_noticed_where_nobody_can_be_linked(tmp_path: Path, mechanism: str) -> None:
     """Two classes of 2,000 people: what records publish goes with their place, because the table is sorted by value."""
     table = without_public_columns(4000)
-    schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
-    asked = {**WAYS[mechanism].request(mechanism), "accept_exposure": True}
+    schema = WAYS[mechanism].schema(Schema.of(SENSITIVE, public="*"), table)
+    asked = {**WAYS[mechanism].request(mechanism), "accept_exposure": REASON}
     asked |= {"spec": BreachBound("1/10", "1/2")} if mechanism == "subset" else {}
     out = tmp_path / "release"
-    request = Request(table, schema=schema, **asked, **accepting(table, schema))
+    request = Request(table, schema=schema, **asked, **accepting(table, schema), **ALL_ACCEPTED)
     publish(request, out, plan_file=plan_of(out), on_notice=lambda notice: None)
     assert failed(out, table) == []
     (detail,) = (check.detail for check in verify(out, table).checks if check.name == "order")

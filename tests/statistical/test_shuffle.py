@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
+from accepted import ALL_ACCEPTED
 from releases import BOUND, published
 from sfumato._core.random_draws import Draws
 from sfumato._engines.local_engine import LocalEngine
@@ -48,7 +49,7 @@ ORDERS = list(permutations(range(PEOPLE)))
 def tiny_table() -> tuple[pa.Table, Schema]:
     """Four people, numbered in the order of the table."""
     table = pa.table({"number": list(range(PEOPLE)), "disease": ["flu", "flu", "cold", "cold"]})
-    return table, Schema.of("disease", keep=["number"])
+    return table, Schema.of("disease", keep=["number"], public="*")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,9 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Orders:
     folder = tmp_path_factory.mktemp("orders")
     table, schema = tiny_table()
     engine, source = LocalEngine(threads=1), MemorySource(table)
-    _, found = survey_table(Request(table, schema=schema, spec=BOUND), source, engine, folder, Draws.from_fresh_key())
+    _, found = survey_table(
+        Request(table, schema=schema, spec=BOUND, **ALL_ACCEPTED), source, engine, folder, Draws.from_fresh_key()
+    )
 
     def order_of(draws: Draws) -> list[int]:
         chosen = choose(found.histogram, BOUND, draws)
@@ -161,7 +164,7 @@ def test_neighbours_in_a_release_of_a_sorted_table_say_nothing(
     with that chance; fails with probability ALPHA if the order is random.
     """
     table = pa.table({"row": np.arange(ROWS), "disease": sorted_values})
-    release = published(table, tmp_path / "release", schema=Schema.of("disease", keep=["row"]))
+    release = published(table, tmp_path / "release", schema=Schema.of("disease", keep=["row"], public="*"))
     rows = pq.read_table(release.folder / DATA_FILE)
     shown, true = rows.column("disease").to_numpy(), sorted_values[rows.column("row").to_numpy()]
     hits, guesses = attack(shown, true)

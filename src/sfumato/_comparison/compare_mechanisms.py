@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
@@ -25,6 +25,7 @@ from sfumato._planning.mechanism_choice import AUTO
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.table_scan import TableScan
 from sfumato._publish.publication_plan import PublicationPlan, check_publishable, open_table, survey_table
+from sfumato._publish.publication_stops import list_mechanism_stops, list_table_stops
 from sfumato._publish.request import Request
 from sfumato._records import Naming
 from sfumato._request.belief_bounds import BreachBound
@@ -33,7 +34,6 @@ from sfumato._request.histogram import Histogram
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_setup import make_draws
 from sfumato._risk.attackers.planned_exposure import draw_published_values, measure_predictions
-from sfumato._risk.attackers.predictive_columns import ColumnPrediction
 from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
@@ -130,15 +130,12 @@ def compare_survey(  # noqa: PLR0913 - the same
         raise SpecError(f"there is no attacker {attacker!r}; name one of {', '.join(ATTACKERS)}.")
     size = choose_usual_count(survey.histogram) if at is None else at
     trials = TrialCache(request, trial_table, letter, size, {})
-    predictive_columns = measure_predictions(trial_table.targets, request.accept_disclosing)
+    accepted = [column.name for column in survey.columns if request.accepted_risks.accepts_column(column.name)]
+    stops = list_table_stops(request, survey, measure_predictions(trial_table.targets, accepted))
     total, contenders = len(REGISTRY), []
     for done, mechanism in enumerate(REGISTRY.values()):
         progress(done, total)
-        contenders.append(
-            _evaluate_mechanism(
-                mechanism, bound, aim or SamePosterior(bound.posterior), trials, (survey, predictive_columns)
-            )
-        )
+        contenders.append(_evaluate_mechanism(mechanism, bound, aim or SamePosterior(bound.posterior), trials, survey))
     progress(total, total)
     comparison = Comparison(
         column=request.schema.sensitive_name,
@@ -152,6 +149,7 @@ def compare_survey(  # noqa: PLR0913 - the same
         records=trial_table.sample.records,
         total=survey.histogram.total,
         contenders=tuple(contenders),
+        stops=tuple(stops),
     )
     return replace(comparison, baselines=_list_baselines(comparison, trial_table))
 
@@ -266,7 +264,7 @@ def _evaluate_mechanism(
     bound: BreachBound,
     aim: Aim,
     trials: TrialCache,
-    survey_results: tuple[TableScan, Sequence[ColumnPrediction]],
+    survey: TableScan,
 ) -> Contender:
     """Evaluates one mechanism: its trial at the criterion, its curve around that, and all attackers."""
     plan_at, attack_at = partial(trials.plan, mechanism), partial(trials.attack, mechanism)
@@ -279,11 +277,11 @@ def _evaluate_mechanism(
         item for (name, _, is_attacked), item in trials.trials_by_key.items() if name == mechanism.name and is_attacked
     ]
     attacks, size = trials.run_all_attackers(matched_trial)
-    survey, predictive_columns = survey_results
-    outlook = PublicationPlan(matched_trial.chosen_plan, tuple(attacks.values()), None, (), tuple(predictive_columns))
-    stop_reason = ""
+    request = replace(trials.request, spec=matched_trial.spec, mechanism=mechanism.name)
+    exposures, stop_reason = tuple(attacks.values()), ""
+    stops = list_mechanism_stops(request, survey, matched_trial.chosen_plan, exposures)
     try:
-        check_publishable(replace(trials.request, spec=matched_trial.spec, mechanism=mechanism.name), survey, outlook)
+        check_publishable(request, PublicationPlan(matched_trial.chosen_plan, exposures, None, tuple(stops)))
     except InfeasibleError as error:
         stop_reason = str(error)
     ordered = sorted((item for item in curve if item.chosen_plan is not None), key=lambda item: item.bound.posterior)

@@ -16,6 +16,7 @@ from sfumato._comparison.comparison_tables import (
 )
 from sfumato._document.document import (
     DEFAULT_DECIDER,
+    Alerts,
     Block,
     DataTable,
     Document,
@@ -60,6 +61,7 @@ def make_comparison_document(comparison: Comparison, decider: str = DEFAULT_DECI
         make_section("Gain against error", *_draw_plane(comparison), has_page_break=True, is_page_only=True),
         *_list_layers(comparison),
         NOT_COVERED_SECTION,
+        make_section("Decisions before publishing, whatever the mechanism", Alerts.of(comparison.stops)),
         make_section("Not possible, or refused by publish", _list_reasons(comparison)),
     ]
     subtitle = f"Protecting {comparison.column!r}, compared at {comparison.aim.description}"

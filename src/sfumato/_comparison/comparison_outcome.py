@@ -19,6 +19,7 @@ from sfumato._document.document import Document
 from sfumato._figures.number_format import format_exact_percent, format_points, format_quantity
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.guarantee import Guarantee
+from sfumato._request.warnings import Notice
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato.mechanisms.mechanism import AnyMechanism
 
@@ -96,6 +97,8 @@ class Comparison:
     total: int
     contenders: tuple[Contender, ...]
     baselines: tuple[Baseline, ...] = ()
+    stops: tuple[Notice, ...] = ()
+    """The decisions that are open whatever the mechanism."""
 
     @property
     def possible_contenders(self) -> tuple[Contender, ...]:
@@ -184,6 +187,7 @@ class Comparison:
             "recommendation": self.recommendation,
             "mechanisms": [_write_contender_json(self, item) for item in self.contenders],
             "baselines": [item.to_json() for item in self.baselines],
+            "stops": [stop.to_json() for stop in self.stops],
         }
 
 

@@ -136,7 +136,7 @@ class Alert:
     @classmethod
     def of(cls, notice: Notice) -> Alert:
         """Makes an alert from a notice."""
-        return cls(notice.grade, notice.sentence[:1].upper() + notice.sentence[1:])
+        return cls(notice.grade, notice.sentence[:1].upper() + notice.sentence[1:], notice.ways_out)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ MANY_VALUES = 1000
 """Above this number of values, a column is nearly unique also if most records share their value with very few others.
 """
 
-MOST_NUMBERS = 1 << 62
-"""The combinations of a compound's values are numbered, and numbers have 63 bits."""
+FEW_NUMBERS = 20
+"""Up to this many different numbers may be codes, such as those of a survey; more are quantities."""
 
 
 def check_types(schema: pa.Schema, columns: Iterable[str]) -> None:
@@ -41,6 +41,19 @@ def check_types(schema: pa.Schema, columns: Iterable[str]) -> None:
                 f"column {name!r} is of type {kind}, which cannot be published; convert it to text, numbers or dates, "
                 f"or drop it (`drop={[name]!r}`)."
             )
+
+
+def check_compound(schema: Schema) -> None:
+    """Refuse a compound whose columns have no declared values: the combinations that occur are often one person's."""
+    undeclared = schema.list_undeclared()
+    if schema.compound and undeclared:
+        raise SchemaError(
+            f"the columns of the compound {schema.sensitive_name!r} need declared values, because a combination that "
+            "occurs may be one person's; list the possible values of "
+            f"{' and '.join(map(repr, undeclared))} (`domains={{{undeclared[0]!r}: Path('FILE')}}`).",
+            code="combinations-undeclared",
+            fields={"column": undeclared[0]},
+        )
 
 
 def check_rows(profile: Profile) -> None:
@@ -78,8 +91,8 @@ def decide_sensitive_domain(
 ) -> SensitiveColumns:
     """The sensitive columns with their domain.
 
-    A compound has the combinations that occur, unless its domain is declared. Columns that are protected separately
-    have all combinations of their values; there may be up to `most_combinations` of them.
+    A compound has all combinations of its declared values. Columns that are protected separately have all combinations
+    of their values; there may be up to `most_combinations` of them.
     """
     by_name = {column.name: column for column in columns}
     part_columns = []
@@ -98,16 +111,10 @@ def decide_sensitive_domain(
                 "first, or publish fewer columns."
             )
         return SensitiveColumns.of_product(schema.sensitive_name, parts, is_independent=True)
-    most = MOST_VALUES if schema.is_declared else MOST_NUMBERS
-    if (size := math.prod(len(part.domain) for part in parts)) > most:
+    if (size := math.prod(len(part.domain) for part in parts)) > MOST_VALUES:
         raise SchemaError(
             f"the compound {schema.sensitive_name!r} has {size:,} possible combinations, too many to be protected; "
             "group the values of its columns first, or remove a column from it."
-        )
-    if not schema.is_declared:
-        _check_uniqueness(profile.columns[schema.sensitive_name], profile.rows, schema)
-        return SensitiveColumns.of_texts(
-            schema.sensitive_name, parts, profile.columns[schema.sensitive_name].values.to_pylist()
         )
     return SensitiveColumns.of_product(schema.sensitive_name, parts)
 
@@ -163,12 +170,27 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
             f"{column.missing} records have no {column.name!r}, and missing values were declared an error; treat "
             "them as a value (`nulls='value'`) or drop these records (`nulls='drop'`)."
         )
+    if column.name in schema.list_undeclared() and _has_many_numbers(column):
+        raise SchemaError(
+            f"the sensitive column {column.name!r} holds numbers, and each of them would be listed in the release; "
+            f"publish them in ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`), or list the possible values "
+            f"(`domains={{{column.name!r}: Path('FILE')}}`).",
+            code="numbers-undeclared",
+            fields={"column": column.name},
+        )
     is_number = pa.types.is_floating(column.type)
     if pa.types.is_decimal(column.type) or (is_number and pc.any(pc.is_inf(column.values)).as_py()):
         raise SchemaError(
             f"the sensitive column {column.name!r} holds decimals or infinite numbers, which are not categories; "
-            f"group them into ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`)."
+            f"group them into ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`).",
+            code="numbers-not-categories",
+            fields={"column": column.name},
         )
+
+
+def _has_many_numbers(column: ColumnProfile) -> bool:
+    """Whether a column holds quantities or times: more different ones than a list of codes has."""
+    return not pa.types.is_string(column.type) and len(column.values) > FEW_NUMBERS
 
 
 def _is_whole_microseconds(values: pa.Array) -> bool:

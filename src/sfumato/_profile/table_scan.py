@@ -16,6 +16,7 @@ from sfumato._engines.engine import Engine
 from sfumato._engines.scan_cache import CachedSource
 from sfumato._profile.batch_preparation import Preparation
 from sfumato._profile.column_checks import (
+    check_compound,
     check_lines,
     check_rows,
     check_types,
@@ -79,6 +80,7 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
     """Read the table once: check it, and count its sensitive column. The rows may be cached for the second pass."""
     schema.check_columns(source.schema.names)
     names = schema.select_published(source.schema.names)
+    check_compound(schema)
     check_types(source.schema, names)
     is_csv, persons = isinstance(source, CsvSource), None
     if schema.person_column is not None:

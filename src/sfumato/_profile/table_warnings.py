@@ -33,11 +33,10 @@ def list_warnings(schema: Schema, dropped_records: int, persons: PersonCheck | N
         )
         warnings.append(Notice("persons-unchecked", unchecked))
     if not schema.is_declared:
-        what = "combinations" if schema.compound else "values"
-        undeclared = next(name for name in schema.sensitive_columns if name not in (*schema.domains, *schema.ranges))
+        undeclared = schema.list_undeclared()[0]
         observed = (
             f"the domain of {schema.sensitive_name!r} was taken from the table, so the release discloses which "
-            f"{what} occur; declare it to avoid this (`domains={{{undeclared!r}: Path('FILE')}}`)."
+            f"values occur; declare it to avoid this (`domains={{{undeclared!r}: Path('FILE')}}`)."
         )
         warnings.append(Notice("domain-observed", observed, undeclared))
     return warnings

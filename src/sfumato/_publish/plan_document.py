@@ -41,11 +41,10 @@ from sfumato._publish.exposure_section import make_exposure_section
 from sfumato._publish.publication_plan import PublicationPlan
 from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.guarantee import Guarantee
-from sfumato._request.warnings import Grade
+from sfumato._request.warnings import REFUSED_CODE, Grade
 
 FIGURE_COUNTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 MOST_SCREEN_VALUES = 12
-REFUSED_CODE = "would-be-refused"
 ABOUT = (
     "This plan shows counts of the table and what attackers can learn about its people. No release contains any of "
     "this. Errors are predictions. The JSON output of plan has all numbers."

@@ -30,6 +30,7 @@ from sfumato._profile.equivalence_classes import Uniqueness
 from sfumato._profile.table_scan import TableScan
 from sfumato._publish.exposure_section import make_exposure_section
 from sfumato._publish.publication_plan import (
+    check_decided,
     check_publishable,
     list_notice_codes,
     make_publication_plan,
@@ -136,6 +137,7 @@ def publish(  # noqa: PLR0913 - one argument for each decision of the data stewa
             request_record = request.to_record() if repeated_plan is None else repeated_plan.request_record
             draws = key if plan_path is None else request_record.bind(key, fingerprint)
             original_request = request  # the request as given, before rare values were merged
+            check_decided(request, source.schema.names)
             request, survey = survey_table(request, source, engine, folder, draws, keeps=True)
             repeated_mechanism = repeated_plan.mechanism if repeated_plan else None
             publication_plan = make_publication_plan(request, survey, draws, repeated_mechanism)
@@ -145,9 +147,10 @@ def publish(  # noqa: PLR0913 - one argument for each decision of the data stewa
             if repeated_plan is not None:
                 repeated_plan.check_plan(chosen.digest)
             is_key_lost = plan_path is None and unsafe_test_key is None
-            notices = (*publication_plan.notices, *([KEY_NOT_KEPT] if is_key_lost else []))
+            open_notices = [notice for notice in publication_plan.notices if notice not in publication_plan.stops]
+            notices = (*open_notices, *([KEY_NOT_KEPT] if is_key_lost else []))
             _report_notices(notices, on_notice, fail_on)
-            check_publishable(request, survey, publication_plan)
+            check_publishable(request, publication_plan)
             rewrite.encoding.check(survey.sensitive)
             _check_packable(target, survey)
             built_folder = folder / "release"

@@ -22,14 +22,19 @@ from sfumato._profile.column_checks import merge_in_schema
 from sfumato._profile.equivalence_classes import Uniqueness
 from sfumato._profile.table_scan import TableScan, scan_table
 from sfumato._profile.table_warnings import warn_of_frequent_values
+from sfumato._publish.publication_stops import (
+    list_mechanism_stops,
+    list_table_stops,
+    list_undecided_stops,
+)
 from sfumato._publish.request import Request
 from sfumato._readers.open_table import open_source
 from sfumato._readers.sources import Source
 from sfumato._request.belief_bounds import BreachBound, PrivacySpec
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram, compute_margins
-from sfumato._request.schema import MergedValues, Role, explain_missing_column
-from sfumato._request.warnings import NOTICE_CODES, Notice, NoticeNumber
+from sfumato._request.schema import MergedValues, Role, explain_missing_column, find_matches
+from sfumato._request.warnings import NOTICE_CODES, REFUSED_CODE, Grade, Notice, NoticeNumber
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE, run_attack_scenarios
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, make_planned_setups
@@ -37,12 +42,11 @@ from sfumato._risk.attackers.attack_target import Target, make_targets
 from sfumato._risk.attackers.planned_exposure import measure_predictions, run_planned_attacks
 from sfumato._risk.attackers.predictive_columns import (
     ColumnPrediction,
-    check_predictive_columns,
     count_disclosed_records,
 )
-from sfumato._risk.attackers.publication_gates import check_breaches, check_lifted_records, measure_breaches
 from sfumato._verify.prepublication_checks import check_parts, check_sub_tables
 from sfumato.errors import (
+    DecisionError,
     InfeasibleError,
     MissingCapabilityError,
     SchemaError,
@@ -75,6 +79,11 @@ class PublicationPlan:
     column: str = "value"
     """The name of the protected column."""
 
+    @property
+    def stops(self) -> tuple[Notice, ...]:
+        """The decisions that the data steward must make before the table can be published."""
+        return tuple(notice for notice in self.notices if notice.grade is Grade.STOP and notice.code != REFUSED_CODE)
+
     def document(self) -> Document:
         """Makes the document of the plan. Private."""
         from sfumato._publish.plan_document import make_plan_document  # noqa: PLC0415 - a cycle
@@ -94,6 +103,22 @@ def open_table(request: Request, folder: Path, engine: Engine) -> Source:
     if unknown := next((name for name in request.read.text if name not in source.schema.names), None):
         raise SchemaError(explain_missing_column(unknown, source.schema.names))
     return source
+
+
+def decide_columns(request: Request, names: Sequence[str]) -> Request:
+    """The request with a role for every column that a name with `*` matches; checks the accepted columns."""
+    request = replace(request, schema=request.schema.resolve_patterns(names))
+    for accepted in request.accept_disclosing:  # a column that is not published needs no acceptance
+        matches = find_matches(accepted, names)
+        if not matches:
+            raise SchemaError(explain_missing_column(accepted, names))
+        if not any(request.schema.get_role(name) in (Role.PUBLIC, Role.UNDECIDED) for name in matches):
+            raise SchemaError(
+                f"column {accepted!r} is not public, so there is nothing to accept; do not name it there.",
+                code="accepted-column-not-public",
+                fields={"column": accepted},
+            )
+    return request
 
 
 def survey_table(  # noqa: PLR0913 - the request, and where it is read
@@ -117,14 +142,7 @@ def survey_table(  # noqa: PLR0913 - the request, and where it is read
         most_combinations=max_combinations,
         is_cached=keeps,
     )
-    names = source.schema.names
-    for name in request.accept_disclosing:  # a column that is not published needs no acceptance
-        if name not in names:
-            raise SchemaError(explain_missing_column(name, names))
-        if request.schema.get_role(name) is not Role.PUBLIC:
-            raise SchemaError(
-                f"column {name!r} is not public, so there is nothing to accept; remove it from the accepted columns."
-            )
+    request = decide_columns(request, source.schema.names)
     table_survey = run_survey(request.schema)
     histogram, sensitive = table_survey.histogram, table_survey.sensitive
     columns: dict[str, tuple[tuple[Value, ...], tuple[int, ...]]] = {
@@ -168,11 +186,13 @@ def plan(request: Request, engine: Engine | None = None) -> PublicationPlan:
     )
     publication_plan = replace(publication_plan, gains=compute_gains(publication_plan.choice, choose_again))
     try:
-        check_publishable(request, table_survey, publication_plan)
+        check_publishable(request, publication_plan)
+    except DecisionError:
+        return publication_plan  # its notices have the stops
     except (InfeasibleError, MissingCapabilityError) as error:
         return replace(
             publication_plan,
-            notices=(*publication_plan.notices, Notice("would-be-refused", f"publishing would stop: {error}")),
+            notices=(*publication_plan.notices, Notice(REFUSED_CODE, f"publishing would stop: {error}")),
         )
     return publication_plan
 
@@ -249,12 +269,15 @@ def make_publication_plan(
         rivals=rivals,
     )
     targets = make_targets(table_survey.sample, table_survey.sensitive, request.spec.resolve(table_survey.histogram))
-    column_predictions = measure_predictions(targets, request.accept_disclosing)
+    accepted = [column.name for column in table_survey.columns if request.accepted_risks.accepts_column(column.name)]
+    column_predictions = measure_predictions(targets, accepted)
+    exposures = run_planned_attacks(chosen, table_survey.sample, table_survey.sensitive, targets)
     notices = [
+        *list_table_stops(request, table_survey, column_predictions),
+        *list_mechanism_stops(request, table_survey, chosen, exposures),
         *list_column_notices(request, table_survey, targets, column_predictions),
         *list_plan_notices(chosen, request.spec, request.schema.sensitive_name),
     ]
-    exposures = run_planned_attacks(chosen, table_survey.sample, table_survey.sensitive, targets)
     return PublicationPlan(
         chosen,
         exposures,
@@ -270,8 +293,10 @@ def list_column_notices(
     request: Request, table_survey: TableScan, targets: Sequence[Target], column_predictions: Sequence[ColumnPrediction]
 ) -> list[Notice]:
     """Notices about public columns that disclose something, but do not stop the publication."""
-    notices, sample, bound = [], table_survey.sample, request.spec.bound
-    if (unique_share := table_survey.uniqueness.after_bins.unique_share) >= NOTABLE_UNIQUE_SHARE:
+    notices, sample, bound, risks = [], table_survey.sample, request.spec.bound, request.accepted_risks
+    unique_share = table_survey.uniqueness.after_bins.unique_share
+    is_stop = unique_share > request.unique_limit and not risks.unique_records
+    if unique_share >= NOTABLE_UNIQUE_SHARE and not is_stop:
         sentence = (
             f"{unique_share:.1%} of the records are unique on the public columns, so anyone who knows these "
             "columns can re-identify the person; use wider ranges (`ranges=`), or drop columns (`drop=`)."
@@ -284,16 +309,12 @@ def list_column_notices(
         )
         notices.append(Notice("records-sampled", sentence, None, {"records": sample.records, "total": sample.total}))
     for predictor in column_predictions:
-        if predictor.is_predictive and predictor.columns[0] in request.accept_disclosing:
+        if predictor.is_predictive and risks.accepts_column(predictor.columns[0]):
             numbers: dict[str, NoticeNumber] = {"guessed": predictor.success, "blindly": predictor.blind_success}
             notices.append(
                 Notice("telling-column", f"{predictor.sentence}; this was accepted.", predictor.columns[0], numbers)
             )
-        elif (
-            predictor.is_coarser
-            and not predictor.is_predictive
-            and predictor.columns[0] not in request.accept_disclosing
-        ):
+        elif predictor.is_coarser and not predictor.is_predictive and not risks.accepts_column(predictor.columns[0]):
             sentence = (
                 f"public column {predictor.columns[0]!r} is a coarser form of {predictor.protected_column!r}, so "
                 "it discloses the group of every person's value with certainty; drop it "
@@ -308,7 +329,7 @@ def list_column_notices(
                 codes, target.true_codes, target.size, float(bound.prior), float(bound.posterior)
             )
             share = disclosed_records / sample.records
-            if share >= NOTABLE_DISCLOSED_SHARE and name not in request.accept_disclosing:
+            if share >= NOTABLE_DISCLOSED_SHARE and not risks.accepts_column(name):
                 sentence = (
                     f"public column {name!r} discloses the {target.name!r} of {share:.1%} of the records: among "
                     f"those with the same {name!r}, a value that is rare in the table (at most {bound.prior}) has "
@@ -357,21 +378,18 @@ def list_notice_codes() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*NOTICE_CODES, *(code for item in explanations for code in item.remark_codes))))
 
 
-def check_publishable(request: Request, table_survey: TableScan, publication_plan: PublicationPlan) -> None:
+def check_decided(request: Request, names: Sequence[str]) -> None:
+    """Refuse columns without a role, before the table is read."""
+    if stops := list_undecided_stops(decide_columns(request, names), names):
+        raise DecisionError(stops)
+
+
+def check_publishable(request: Request, publication_plan: PublicationPlan) -> None:
     """Refuse plans in which no useful count is possible, and plans that protect less than they seem to."""
     chosen = publication_plan.choice
     chosen.mechanism.plan_rules.check_countable(chosen.plan)
     check_sub_tables(chosen, request.spec)
     if request.schema.compound and not chosen.mechanism.covers_predicates:
         check_parts(chosen, request.spec, request.schema.compound)
-    check_predictive_columns(
-        [
-            predictor
-            for predictor in publication_plan.column_predictions
-            if predictor.columns[0] not in request.accept_disclosing
-        ]
-    )
-    if not request.accept_exposure:
-        check_lifted_records(publication_plan.exposures, chosen.mechanism)
-    if chosen.mechanism.guarantee is Guarantee.MARGINAL_PRIOR and not request.accept_marginal_prior:
-        check_breaches(measure_breaches(chosen, table_survey.sample), request.breach_limit)
+    if stops := publication_plan.stops:
+        raise DecisionError(stops)

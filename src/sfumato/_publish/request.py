@@ -14,9 +14,15 @@ from sfumato._core.option_fields import dump_options
 from sfumato._planning.mechanism_choice import AUTO, NO_OPTIONS, add_shared_options
 from sfumato._planning.plan_file import RequestRecord, find_usual_guarantee
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, POINT, ReadOptions
-from sfumato._request.accepted_risks import BREACH_LIMIT, AcceptedRisks
+from sfumato._request.accepted_risks import (
+    BREACH_LIMIT,
+    UNIQUE_LIMIT,
+    AcceptedRisks,
+    read_column_reasons,
+    read_reason,
+)
 from sfumato._request.belief_bounds import PrivacySpec
-from sfumato._request.schema import Schema
+from sfumato._request.schema import Role, Schema
 from sfumato.errors import (
     SchemaError,
     SpecError,
@@ -43,12 +49,18 @@ class Request:
     """The options of mechanisms by name; shared options apply to every mechanism that may be chosen."""
     breach_limit: Fraction = BREACH_LIMIT
     """The largest share of records that a public column may breach under a marginal prior."""
-    accept_marginal_prior: bool = False
-    """Whether to publish whatever the share of records that public columns breach."""
-    accept_disclosing: tuple[str, ...] = ()
-    """The public columns to publish although they disclose the sensitive column."""
-    accept_exposure: bool = False
-    """Whether to publish although public columns add to what a release discloses."""
+    accept_marginal_prior: str = ""
+    """The reason to publish whatever the share of records that public columns breach."""
+    accept_disclosing: Mapping[str, str] = field(default_factory=dict)
+    """The reasons to publish public columns although they may be sensitive or disclose the sensitive column."""
+    accept_exposure: str = ""
+    """The reason to publish although public columns add to what a release discloses."""
+    unique_limit: Fraction = UNIQUE_LIMIT
+    """The largest share of records that may be unique on the public columns."""
+    accept_unique: str = ""
+    """The reason to publish whatever the share of records that are unique on the public columns."""
+    accept_uncovered: str = ""
+    """The reason to publish although every value is more frequent than the prior."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.schema, Schema):
@@ -65,8 +77,14 @@ class Request:
         options = add_shared_options(self.options, [REGISTRY[name] for name in self.mechanism_names])
         object.__setattr__(self, "options", options)
         self.schema.check_missing(self.read.missing)
-        if not 0 <= self.breach_limit <= 1:
-            raise SpecError(f"the breach limit is {self.breach_limit}, and must be a share between 0 and 1.")
+        for name, limit in (("breach_limit", self.breach_limit), ("unique_limit", self.unique_limit)):
+            if not 0 <= limit <= 1:
+                raise SpecError(
+                    f"`{name}={str(limit)!r}` must be a share between 0 and 1.",
+                    code="share-out-of-range",
+                    fields={"argument": name},
+                )
+        _ = self.accepted_risks  # refuses a risk without a reason
 
     @classmethod
     def from_file(cls, path: str | Path) -> Request:
@@ -77,8 +95,17 @@ class Request:
 
     @property
     def accepted_risks(self) -> AcceptedRisks:
-        """The risks that the data steward accepts in spite of a warning."""
-        return AcceptedRisks(self.accept_disclosing, self.accept_exposure, self.accept_marginal_prior)
+        """The risks that the data steward accepts, with the reasons."""
+        return AcceptedRisks(
+            read_column_reasons("accept_disclosing", self.accept_disclosing),
+            read_reason("accept_unique", self.accept_unique),
+            read_reason("accept_uncovered", self.accept_uncovered),
+            read_reason("accept_exposure", self.accept_exposure),
+            read_reason("accept_marginal_prior", self.accept_marginal_prior),
+            self.unique_limit,
+            self.breach_limit,
+            tuple(pattern for pattern, role in self.schema.patterns if role is Role.PUBLIC),
+        )
 
     @property
     def mechanism_names(self) -> list[str]:
@@ -108,6 +135,11 @@ class Request:
             **({} if self.read.decimal == POINT else {"decimal": self.read.decimal}),
             **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
             **({} if self.schema.person_rows.is_default else {"person_rows": self.schema.person_rows.to_json()}),
+            **(
+                {"patterns": [[name, role.value] for name, role in self.schema.patterns]}
+                if self.schema.patterns
+                else {}
+            ),
             **({"accept_telling": sorted(self.accept_disclosing)} if self.accept_disclosing else {}),
             **({"accept_exposure": True} if self.accept_exposure else {}),
         }

@@ -14,8 +14,8 @@
     posterior = "1/3"
 
 A key is the name of an option, with `_` for `-`. A key may stand in any section except `ranges`, `domains`,
-`hierarchies` and `publish_at`, which have one line for each column. Numbers are read exactly, so 0.1 is one tenth.
-Paths are relative to the file.
+`hierarchies`, `publish_at` and `accept_disclosing`, which have one line for each column. Numbers are read exactly, so
+0.1 is one tenth. Paths are relative to the file.
 """
 
 from __future__ import annotations
@@ -44,8 +44,16 @@ from sfumato._readers.tables_in_files import split_table_name
 from sfumato.errors import SpecError
 
 SECTIONS = ("table", "columns", "protection", "output")
-COLUMN_SECTIONS = {"ranges": "ranges", "domains": "domain", "hierarchies": "hierarchy", "publish_at": "publish_at"}
+COLUMN_SECTIONS = {
+    "ranges": "ranges",
+    "domains": "domain",
+    "hierarchies": "hierarchy",
+    "publish_at": "publish_at",
+    "accept_disclosing": "accept_disclosing",
+}
 """The options of the sections that have one line for each column."""
+ACCEPTED_RISKS = ("accept_unique", "accept_uncovered", "accept_exposure", "accept_marginal_prior")
+"""The keys of risks that are accepted with a reason."""
 PATH = "path"
 """The key of the table itself, which is not an option."""
 TABLE = "table"
@@ -66,7 +74,7 @@ class RequestKey:
 
 LISTS = (
     *("sensitive", "identifier", "person", "domain", "hierarchy", "publish_at", "ranges", "drop", "keep"),
-    *("text", "missing", "accept_disclosing"),
+    *("text", "missing", "public"),
 )
 REQUEST_KEYS: Mapping[str, RequestKey] = {
     PATH: RequestKey(TABLE, Path),
@@ -74,8 +82,8 @@ REQUEST_KEYS: Mapping[str, RequestKey] = {
     "compound": RequestKey("compound", is_joined=True),
     "rows_per_person": RequestKey("rows_per_person", int),
     **{name: RequestKey(name) for name in ("surplus", "one_row", "nulls", "encoding", "decimal")},
-    **{name: RequestKey(name) for name in ("mechanism", "guarantee", "breach_limit")},
-    **{name: RequestKey(name, bool) for name in ("accept_marginal_prior", "accept_exposure")},
+    **{name: RequestKey(name) for name in ("mechanism", "guarantee", "breach_limit", "unique_limit")},
+    **{name: RequestKey(name) for name in ACCEPTED_RISKS},
 }
 """The keys of the request itself, besides its bound and the options of mechanisms."""
 COMMAND_KEYS: Mapping[str, RequestKey] = {
@@ -174,7 +182,12 @@ class _SettingsReader:
             self.read_key(name, value)
         elif name in COLUMN_SECTIONS:
             parameter = COLUMN_SECTIONS[name]
-            read = {"ranges": self.format_edges, "publish_at": self.check_level}.get(name, self.resolve_path)
+            readers = {
+                "ranges": self.format_edges,
+                "publish_at": self.check_level,
+                "accept_disclosing": self.check_reason,
+            }
+            read = readers.get(name, self.resolve_path)
             self.settings[parameter] = [f"{column}={read(column, entry)}" for column, entry in value.items()]
         elif name in SECTIONS:
             for key, entry in value.items():
@@ -236,6 +249,12 @@ class _SettingsReader:
         """The name of a level."""
         if not isinstance(value, str):
             raise self.make_type_error(column, "the name of a level, in quotes")
+        return value
+
+    def check_reason(self, column: str, value: Any) -> str:
+        """The reason to publish a column."""
+        if not isinstance(value, str):
+            raise self.make_type_error(column, "the reason in words, in quotes")
         return value
 
     def make_type_error(self, name: str, expected: str) -> SpecError:

@@ -13,7 +13,7 @@ from sfumato._core.option_fields import Flag, list_flags
 from sfumato._planning.mechanism_choice import AUTO
 from sfumato._publish.request import Request
 from sfumato._readers.read_options import POINT, UTF_8, ReadOptions
-from sfumato._request.accepted_risks import BREACH_LIMIT
+from sfumato._request.accepted_risks import BREACH_LIMIT, UNIQUE_LIMIT
 from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.person_rows import Surplus
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
@@ -23,14 +23,15 @@ from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 RANGES_FORM, DOMAIN_FORM = "`ranges={'COL': [0, 20, 40]}`", "`domains={'COL': Path('FILE')}`"
+ACCEPTED_FORM = "`accept_disclosing={'COL': 'REASON'}`"
 HIERARCHY_FORM, PUBLISH_AT_FORM = "`hierarchies={'COL': Path('FILE')}`", "`publish_at={'COL': 'LEVEL'}`"
 """The syntax of settings for columns."""
 
 DEFAULTS: Mapping[str, Any] = {
     **dict.fromkeys(("sensitive", "identifier", "person", "domain", "hierarchy", "publish_at", "ranges"), ()),
-    **dict.fromkeys(("drop", "keep", "text", "missing", "accept_disclosing"), ()),
+    **dict.fromkeys(("public", "drop", "keep", "text", "missing", "accept_disclosing"), ()),
     **dict.fromkeys(("compound", "one_row", "guarantee")),
-    **dict.fromkeys(("accept_marginal_prior", "accept_exposure"), False),
+    **dict.fromkeys(("accept_marginal_prior", "accept_exposure", "accept_unique", "accept_uncovered"), ""),
     "rows_per_person": 1,
     "surplus": Surplus.REFUSE.value,
     "nulls": NullPolicy.VALUE.value,
@@ -38,6 +39,7 @@ DEFAULTS: Mapping[str, Any] = {
     "decimal": POINT,
     "mechanism": AUTO,
     "breach_limit": str(BREACH_LIMIT),
+    "unique_limit": str(UNIQUE_LIMIT),
 }
 """The default settings; those of a bound and of mechanisms are None."""
 
@@ -80,8 +82,11 @@ def make_request(table: Any, settings: Mapping[str, Any], options: Mapping[str, 
         options=make_options(settings, spec) if options is None else options,
         breach_limit=parse_exact(settings["breach_limit"], "the breach limit"),
         accept_marginal_prior=settings["accept_marginal_prior"],
-        accept_disclosing=tuple(dict.fromkeys(settings["accept_disclosing"])),
+        accept_disclosing=dict(parse_assignments(settings["accept_disclosing"], ACCEPTED_FORM)),
         accept_exposure=settings["accept_exposure"],
+        unique_limit=parse_exact(settings["unique_limit"], "the limit on unique records"),
+        accept_unique=settings["accept_unique"],
+        accept_uncovered=settings["accept_uncovered"],
     )
 
 
@@ -109,6 +114,7 @@ def make_schema(settings: Mapping[str, Any]) -> Schema:
     return Schema.of(
         sensitive,
         compound=() if compound is None else next(csv.reader([compound])),
+        public=settings["public"],
         identifier=settings["identifier"],
         person=next(iter(person), None),
         drop=settings["drop"],

@@ -326,12 +326,6 @@ class SensitiveColumns:
         """All combinations of the parts' values."""
         return cls(name, parts, np.arange(math.prod(len(part.domain) for part in parts)), is_independent)
 
-    @classmethod
-    def of_texts(cls, name: str, parts: tuple[CodedColumn, ...], texts: Sequence[str]) -> SensitiveColumns:
-        """The existing combinations, written as by `combine_as_json`."""
-        empty = cls(name, parts, np.zeros(0, dtype=np.int64))
-        return cls(name, parts, np.sort(empty.find_numbers(texts)))
-
     @property
     def domain(self) -> tuple[Value, ...]:
         """The values in canonical order; those of a compound are tuples."""

@@ -34,6 +34,8 @@ from sfumato.mechanisms.mechanism import AnyMechanism, Design
 FORMAT = 5
 NUMBERED_FORMAT = 4
 """The first format whose manifest gives the number of the README template."""
+REASONS_FORMAT = 5
+"""The first format in which accepted risks have reasons."""
 README_TEMPLATE, FIRST_TEMPLATE = 3, 2
 """The current template of the README, and the first one that a manifest names.
 

@@ -21,12 +21,13 @@ from sfumato._release.manifest import (
     PART_NAME,
     README,
     README_TEMPLATE,
+    REASONS_FORMAT,
     Manifest,
     compute_manifest_digest,
 )
 from sfumato._release.manifest_entries import read_hierarchies, read_merged, read_missing, read_published_levels
 from sfumato._release.untrusted_files import GET_AGAIN
-from sfumato._request.accepted_risks import NO_ACCEPTED_RISKS, AcceptedRisks
+from sfumato._request.accepted_risks import NO_ACCEPTED_RISKS, OLD_KEYS, AcceptedRisks
 from sfumato._request.person_rows import PersonCheck
 from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.mechanisms import REGISTRY
@@ -179,6 +180,8 @@ def _read_template_number(section: JsonView) -> int:
 def _check_keys(package: JsonView, manifest: Manifest) -> None:
     """Refuse unknown keys: the parsed manifest is written again, and contains every known key."""
     expected = manifest.to_json(Path(), known_digests=dict.fromkeys(manifest.files, ""))
+    if int(package["sfumato"]["format"]) < REASONS_FORMAT:
+        expected["sfumato"]["accepted"] = dict.fromkeys(OLD_KEYS)
     for key in package.keys() - expected.keys() - set(PACKAGE_KEYS):
         raise _make_unknown_key_error(key, "")
     _compare_keys(package["sfumato"], expected["sfumato"], "sfumato")

@@ -1,62 +1,168 @@
-"""The risks that a data steward accepted in spite of a warning; published even if there was nothing to warn about."""
+"""The risks that a data steward accepted, each with a reason; published even if there was nothing to warn about."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
-from sfumato._core.cell_values import format_values
+from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
+from sfumato._figures.number_format import format_exact_percent
+from sfumato._request.schema import find_matches
+from sfumato.errors import SpecError
 
 BREACH_LIMIT = Fraction(1, 100)
 """The usual limit on the share of records that a public column may breach under the marginal prior."""
+UNIQUE_LIMIT = Fraction(1, 20)
+"""The usual limit on the share of records that are unique on the public columns."""
+LONGEST_REASON = 300
+"""A reason is printed on the certificate, which is one page."""
+OLD_KEYS = ("telling", "exposure", "marginal_prior")
+"""The keys of accepted risks in releases that are older than reasons."""
+NO_REASON = "no reason was recorded"
+"""The reason in releases that are older than reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRisks:
-    """The accepted risks."""
+    """The accepted risks with their reasons; the reason of a risk that was not accepted is empty."""
 
-    disclosing_columns: tuple[str, ...] = ()
-    """Public columns that may disclose the protected column."""
-    has_exposure: bool = False
-    """Whether it was accepted that public columns together with the release raise beliefs above the caps."""
-    has_marginal_prior: bool = False
-    """Whether it was accepted that public columns break a bound that holds for the marginal prior."""
+    disclosing_columns: tuple[tuple[str, str], ...] = ()
+    """Public columns that may be sensitive or disclose the protected column, as the steward named them, and why."""
+    unique_records: str = ""
+    """The reason to publish although many records are unique on the public columns."""
+    uncovered_values: str = ""
+    """The reason to publish although every value is more frequent than the prior."""
+    exposure: str = ""
+    """The reason to publish although public columns together with the release raise beliefs above the caps."""
+    marginal_prior: str = ""
+    """The reason to publish although public columns break a bound that holds for the marginal prior."""
+    unique_limit: Fraction = UNIQUE_LIMIT
+    breach_limit: Fraction = BREACH_LIMIT
+    public_patterns: tuple[str, ...] = ()
+    """Names with `*` by which columns were made public, instead of one by one."""
+
+    def accepts_column(self, name: str) -> bool:
+        """Whether the risk of a public column was accepted."""
+        return any(find_matches(accepted, [name]) for accepted, _ in self.disclosing_columns)
 
     def list_sentences(self, sensitive: str) -> list[str]:
         """Lists what was accepted, in plain words."""
-        sentences = []
-        if self.disclosing_columns:
+        risks = [
+            *(
+                ("accept_disclosing", f"the public column {name!r} may be sensitive, or disclose {sensitive!r}", reason)
+                for name, reason in self.disclosing_columns
+            ),
+            ("accept_unique", "many records may be unique on the public columns", self.unique_records),
+            (
+                "accept_uncovered",
+                "every value may be more frequent than the prior, so that only its odds are bounded",
+                self.uncovered_values,
+            ),
+            ("accept_exposure", "public columns together with this release may exceed the bound", self.exposure),
+            (
+                "accept_marginal_prior",
+                "public columns may break the bound, which holds for an attacker who knows only the frequencies",
+                self.marginal_prior,
+            ),
+        ]
+        return [*(_write_sentence(*risk) for risk in risks if risk[2]), *self._list_settings()]
+
+    def _list_settings(self) -> list[str]:
+        limits = [
+            ("unique-limit", "records that are unique on the public columns", self.unique_limit, UNIQUE_LIMIT),
+            ("breach-limit", "records that a public column may breach", self.breach_limit, BREACH_LIMIT),
+        ]
+        sentences = [
+            f"The publisher set the limit on {what} to {format_exact_percent(float(limit))} (option {argument}); "
+            f"usual is {format_exact_percent(float(usual))}."
+            for argument, what, limit, usual in limits
+            if limit != usual
+        ]
+        if self.public_patterns:
+            names = ", ".join(map(repr, self.public_patterns))
             sentences.append(
-                f"The publisher accepted that public columns may tell {sensitive!r}, and did not have it stop the "
-                f"publication: {format_values(self.disclosing_columns)}. What these columns tell of a person is not "
-                "hidden."
-            )
-        if self.has_exposure:
-            sentences.append(
-                "The publisher accepted whatever public columns, together with this release, let one believe beyond "
-                "what is promised for somebody who knows nothing else."
-            )
-        if self.has_marginal_prior:
-            sentences.append(
-                "The publisher accepted whatever public columns let one believe beyond the bound, which holds for "
-                "somebody who knows the frequencies of the values and nothing else."
+                f"The publisher made columns public by {names} (option public), and did not name them one by one."
             )
         return sentences
 
     def to_json(self) -> Json:
         """Writes the accepted risks as a manifest has them."""
+        reasons = {
+            "unique": self.unique_records,
+            "uncovered": self.uncovered_values,
+            "exposure": self.exposure,
+            "marginal_prior": self.marginal_prior,
+        }
+        limits = {"unique_limit": (self.unique_limit, UNIQUE_LIMIT), "breach_limit": (self.breach_limit, BREACH_LIMIT)}
         return {
-            "telling": list(self.disclosing_columns),
-            "exposure": self.has_exposure,
-            "marginal_prior": self.has_marginal_prior,
+            "disclosing": [{"column": name, "reason": reason} for name, reason in self.disclosing_columns],
+            **{name: reason for name, reason in reasons.items() if reason},
+            **{name: str(limit) for name, (limit, usual) in limits.items() if limit != usual},
+            **({"public_patterns": list(self.public_patterns)} if self.public_patterns else {}),
         }
 
     @classmethod
     def from_json(cls, entries: JsonView) -> Self:
-        """Reads the accepted risks from a manifest."""
-        return cls(tuple(map(str, entries["telling"])), bool(entries["exposure"]), bool(entries["marginal_prior"]))
+        """Reads the accepted risks from a manifest; older ones have no reasons."""
+        if "telling" in entries:
+            columns = tuple((str(name), NO_REASON) for name in entries["telling"])
+            has_reason = {True: NO_REASON, False: ""}
+            return cls(
+                columns,
+                exposure=has_reason[bool(entries["exposure"])],
+                marginal_prior=has_reason[bool(entries["marginal_prior"])],
+            )
+        return cls(
+            tuple((str(entry["column"]), str(entry["reason"])) for entry in entries["disclosing"]),
+            *(str(entries.get(name, "")) for name in ("unique", "uncovered", "exposure", "marginal_prior")),
+            parse_exact(str(entries.get("unique_limit", UNIQUE_LIMIT)), "the limit on unique records"),
+            parse_exact(str(entries.get("breach_limit", BREACH_LIMIT)), "the breach limit"),
+            tuple(map(str, entries.get("public_patterns", ()))),
+        )
 
 
 NO_ACCEPTED_RISKS = AcceptedRisks()
+
+
+def read_reason(argument: str, reason: object) -> str:
+    """The reason of an accepted risk on one line; None and an empty text mean that the risk is not accepted."""
+    if reason is None or reason == "":
+        return ""
+    if not isinstance(reason, str) or not (words := reason.split()):
+        raise SpecError(
+            f"`{argument}=` needs the reason in words, because it is printed in the release.",
+            code="reason-missing",
+            fields={"argument": argument},
+        )
+    if len(text := " ".join(words)) > LONGEST_REASON:
+        raise SpecError(
+            f"the reason in `{argument}=` has {len(text)} characters; write at most {LONGEST_REASON}.",
+            code="reason-too-long",
+            fields={"argument": argument},
+        )
+    return text
+
+
+def read_column_reasons(argument: str, reasons: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The accepted columns with their reasons; every column needs one."""
+    if not isinstance(reasons, Mapping):
+        raise SpecError(
+            f"`{argument}=` needs a reason for each column, such as {{'ward': 'is on the door of the room'}}.",
+            code="reason-missing",
+            fields={"argument": argument},
+        )
+    read_reasons = tuple((name, read_reason(argument, reason)) for name, reason in reasons.items())
+    if without := next((name for name, reason in read_reasons if not reason), None):
+        raise SpecError(
+            f"`{argument}=` has no reason for column {without!r}; write it in words, because the release prints it.",
+            code="reason-missing",
+            fields={"argument": argument, "column": without},
+        )
+    return read_reasons
+
+
+def _write_sentence(argument: str, risk: str, reason: str) -> str:
+    return f"The publisher accepted that {risk} (option {argument.replace('_', '-')}). Reason: {reason}"

@@ -103,6 +103,11 @@ class Histogram:
         counts = np.bincount(places, weights=self.counts, minlength=len(groups)).astype(np.int64)
         return Histogram.of(groups, counts.tolist(), (), self.hierarchy.start_at(number))
 
+    def count_within(self, share: Fraction) -> int:
+        """The number of records whose value has at most this share, compared in integers."""
+        limit = share.numerator * self.total
+        return sum(count for count in self.counts if count * share.denominator <= limit)
+
     def list_values_above(self, share: Fraction) -> tuple[Value, ...]:
         """The values whose share exceeds the given one, compared in integers."""
         limit = share.numerator * self.total

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TypeVar
@@ -41,6 +42,16 @@ class Role(Enum):
     """Published under protection."""
     DROPPED = "dropped"
     """Not published."""
+    UNDECIDED = "undecided"
+    """Without a role so far. A plan treats it as public; publishing stops until it has a role."""
+
+
+PUBLISHED_ROLES = (Role.PUBLIC, Role.SENSITIVE, Role.UNDECIDED)
+"""The roles of the columns that would be published."""
+PATTERN_ROLES = (Role.PUBLIC, Role.DROPPED, Role.IDENTIFIER)
+"""The roles that can be given to several columns by a name with `*`."""
+ANY_CHARACTERS = "*"
+"""Stands for any characters in the name of a column; alone, for all columns that have no other role."""
 
 
 class NullPolicy(StrEnum):
@@ -123,7 +134,7 @@ class MergedValues:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The roles of the named columns; every other column of a table is public."""
+    """The roles of the named columns; every other column of a table is undecided."""
 
     roles: Mapping[str, Role]
     domains: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
@@ -138,6 +149,8 @@ class Schema:
     """Groups of the values of a column; the values are its declared domain."""
     publish_at: Mapping[str, str] = field(default_factory=dict)
     """The level at which a column is published: its groups replace its values."""
+    patterns: tuple[tuple[str, Role], ...] = ()
+    """Names with `*`, such as `DX*`, with the role of the columns they match; a column named in full keeps its role."""
 
     def __post_init__(self) -> None:
         sensitive_names = [name for name, role in self.roles.items() if role is Role.SENSITIVE]
@@ -186,6 +199,7 @@ class Schema:
         sensitive: str | Iterable[str] = (),
         *,
         compound: Iterable[str] = (),
+        public: str | Iterable[str] = (),
         identifier: Iterable[str] = (),
         person: str | None = None,
         drop: Iterable[str] = (),
@@ -199,20 +213,27 @@ class Schema:
         surplus: Surplus | str = Surplus.REFUSE,
         one_row: OneRow | str | None = None,
     ) -> Schema:
-        """Makes a schema from lists of column names; refuses a column with two roles."""
+        """Makes a schema from lists of column names; refuses a column with two roles.
+
+        In `public`, `drop` and `identifier`, a `*` stands for any characters: `DX*`. `public='*'` makes every column
+        public that has no other role.
+        """
         compound_columns = _list_names(compound)
         names_by_role = [
             (Role.SENSITIVE, (*_list_names(sensitive), *compound_columns)),
+            (Role.PUBLIC, _list_names(public)),
             (Role.IDENTIFIER, _list_names(identifier)),
             (Role.PERSON, _list_names(person or ())),
             (Role.DROPPED, _list_names(drop)),
         ]
         roles: dict[str, Role] = {}
+        patterns: dict[str, Role] = {}
         for role, names in names_by_role:
             for name in names:
-                if roles.setdefault(name, role) is not role:
+                known_roles = patterns if ANY_CHARACTERS in name and role in PATTERN_ROLES else roles
+                if known_roles.setdefault(name, role) is not role:
                     raise SchemaError(
-                        f"column {name!r} cannot be both {roles[name].value} and {role.value}: give it one role."
+                        f"column {name!r} cannot be both {known_roles[name].value} and {role.value}: give it one role."
                     )
         if both := sorted(set(domains or ()) & set(hierarchies or ())):
             raise SchemaError(
@@ -234,6 +255,7 @@ class Schema:
                 for name, hierarchy in (hierarchies or {}).items()
             },
             publish_at=publish_at or {},
+            patterns=tuple(patterns.items()),
         )
 
     @property
@@ -271,7 +293,11 @@ class Schema:
     @property
     def is_declared(self) -> bool:
         """Whether the domains of the sensitive columns are declared, so that they need not be read from the table."""
-        return all(name in self.domains or name in self.ranges for name in self.sensitive_columns)
+        return not self.list_undeclared()
+
+    def list_undeclared(self) -> tuple[str, ...]:
+        """The sensitive columns whose possible values would be read from the table."""
+        return tuple(name for name in self.sensitive_columns if name not in self.domains and name not in self.ranges)
 
     def get_published_domain(self, name: str) -> tuple[Value, ...]:
         """The declared values of a column as published: the values themselves, or the groups of a level."""
@@ -304,12 +330,39 @@ class Schema:
         return tuple(name for name, role in self.roles.items() if role is Role.IDENTIFIER)
 
     def get_role(self, column: str) -> Role:
-        """The role of a column; public unless named otherwise."""
-        return self.roles.get(column, Role.PUBLIC)
+        """The role of a column; undecided unless it is named."""
+        return self.roles.get(column, Role.UNDECIDED)
+
+    def resolve_patterns(self, columns: Sequence[str]) -> Schema:
+        """Gives the columns of a table the roles of the patterns that match them; `*` alone comes last."""
+        roles = dict(self.roles)
+        for pattern, role in sorted(self.patterns, key=lambda item: item[0] == ANY_CHARACTERS):
+            matches = find_matches(pattern, columns)
+            if not matches and pattern != ANY_CHARACTERS:
+                raise SchemaError(
+                    f"no column of the table matches {pattern!r}; correct it, or remove it.",
+                    code="pattern-without-column",
+                    fields={"pattern": pattern},
+                )
+            for name in matches:
+                if pattern == ANY_CHARACTERS or name in self.roles:
+                    roles.setdefault(name, role)
+                elif roles.setdefault(name, role) is not role:
+                    raise SchemaError(
+                        f"column {name!r} cannot be both {roles[name].value} and {role.value}; name it in full where "
+                        "it belongs.",
+                        code="two-roles",
+                        fields={"column": name},
+                    )
+        return replace(self, roles=roles)
+
+    def list_undecided(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """The columns without a role; call it after `resolve_patterns`."""
+        return tuple(name for name in columns if self.get_role(name) is Role.UNDECIDED)
 
     def select_published(self, columns: Iterable[str]) -> tuple[str, ...]:
         """The columns of the release, in the order of the table."""
-        return tuple(name for name in columns if self.get_role(name) in (Role.PUBLIC, Role.SENSITIVE))
+        return tuple(name for name in columns if self.get_role(name) in PUBLISHED_ROLES)
 
     def check_columns(self, columns: Sequence[str]) -> None:
         """Refuses repeated or empty column names, and names that the table does not have."""
@@ -352,7 +405,7 @@ class Schema:
             raise SchemaError(
                 f"the table has a column {taken_name!r}, which is the name of a level of the hierarchy; rename one."
             )
-        if not any(self.get_role(name) is Role.PUBLIC for name in columns):
+        if not any(self.get_role(name) in (Role.PUBLIC, Role.UNDECIDED) for name in columns):
             raise SchemaError("there would be no public column to publish beside the sensitive one; keep at least one.")
 
     def check_missing(self, texts: Sequence[str]) -> None:
@@ -366,6 +419,15 @@ class Schema:
                     f"{both!r} is a missing marker, but also a value in the domain of {name!r}; remove it from one of "
                     "the two."
                 )
+
+
+def find_matches(pattern: str, columns: Iterable[str]) -> list[str]:
+    """Lists the columns that a name stands for: the column of that name, or those that match its `*`."""
+    columns = list(columns)
+    if pattern in columns:
+        return [pattern]
+    expression = re.compile(".*".join(map(re.escape, pattern.split(ANY_CHARACTERS))), re.DOTALL)
+    return [name for name in columns if expression.fullmatch(name)]
 
 
 def explain_missing_column(name: str, columns: Iterable[str], opening: str = "the table has no column") -> str:

@@ -32,6 +32,13 @@ NOTICE_CODES = (
     "shared-bound",
     "would-be-refused",
     "key-not-kept",
+    "columns-undecided",
+    "looks-sensitive",
+    "column-discloses",
+    "records-unique",
+    "values-uncovered",
+    "exposure-above-bound",
+    "bound-breached",
 )
 """The codes of notices about any table and any plan; each mechanism lists the codes of its own remarks."""
 
@@ -47,7 +54,20 @@ class Grade(StrEnum):
     """How something was done."""
 
 
-STOP_CODES = frozenset({"would-be-refused"})
+REFUSED_CODE = "would-be-refused"
+"""The code of a refusal that no decision of the data steward lifts."""
+STOP_CODES = frozenset(
+    {
+        REFUSED_CODE,
+        "columns-undecided",
+        "looks-sensitive",
+        "column-discloses",
+        "records-unique",
+        "values-uncovered",
+        "exposure-above-bound",
+        "bound-breached",
+    }
+)
 NOTE_CODES = frozenset(
     {
         "rows-chosen",
@@ -72,9 +92,14 @@ class Notice:
     """The column of the notice, if there is one."""
     numbers: Mapping[str, NoticeNumber] = field(default_factory=dict, hash=False)
     """The numbers in the sentence, by name."""
+    columns: tuple[str, ...] = ()
+    """The columns of the notice, if it is about several."""
+    ways_out: tuple[str, ...] = ()
+    """For a stop: what the data steward can do, one sentence each."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sentence", escape_unprintable(self.sentence))
+        object.__setattr__(self, "ways_out", tuple(map(escape_unprintable, self.ways_out)))
 
     def __str__(self) -> str:
         return self.sentence
@@ -94,6 +119,8 @@ class Notice:
             "sentence": self.sentence,
             "column": self.column,
             "numbers": dict(self.numbers),
+            **({"columns": list(self.columns)} if self.columns else {}),
+            **({"ways_out": list(self.ways_out)} if self.ways_out else {}),
         }
 
 

@@ -57,7 +57,7 @@ from sfumato.cli.options import (
 from sfumato.cli.output import BAD_INPUT, CHECK_FAILED, StoppedError, err, out, print_error, print_json, report_failure
 from sfumato.cli.page_commands import PlanPageOptions, QuestionPageOptions, certificate, page
 from sfumato.cli.query_command import QueryOptions, answer_questions
-from sfumato.errors import NoticeError, SfumatoError, TargetError, explain_os_error
+from sfumato.errors import DecisionError, NoticeError, SfumatoError, TargetError, explain_os_error
 
 if TYPE_CHECKING:
     from sfumato import BreachBound
@@ -376,6 +376,11 @@ def run_program(build_program: Callable[[], TyperGroup], name: str, arguments: S
     except NoticeError as error:
         fail(error.kind, str(error), code=error.code, notices=[notice.to_json() for notice in error.notices])
         code = CHECK_FAILED
+    except DecisionError as error:
+        render.show_notices(err, error.stops)
+        message = f"{error.summary}; nothing was written."
+        fail(error.kind, message, code=error.code, stops=[stop.to_json() for stop in error.stops])
+        code = BAD_INPUT
     except SfumatoError as error:
         fail(error.kind, str(error), error.sentence_with_values, **{"code": error.code, **error.fields})
         code = BAD_INPUT

@@ -16,12 +16,12 @@ from sfumato._publish.request_file import COLUMN_SECTIONS, TABLE, RequestFile
 from sfumato._terminal_safe import escape_unprintable, hide_passwords
 from sfumato.errors import SpecError
 
-DROPPING_OPTIONS = ("identifier", "drop")
-"""Columns that a file leaves out stay out, whichever others the command line names."""
+MERGED_OPTIONS = ("public", "identifier", "drop")
+"""Lists of columns to which the command line adds; it gives a column of the file another role by naming it there."""
 
 PERSON_ROWS = ("rows_per_person", "surplus", "one_row")
-ROLES = ("sensitive", "identifier", "person", "drop")
-EXAMPLE_OPTIONS = "--sensitive diagnosis --person patient --prior 1/10 --posterior 1/3"
+ROLES = ("sensitive", "public", "identifier", "person", "drop")
+EXAMPLE_OPTIONS = "--sensitive diagnosis --person patient --public '*' --prior 1/10 --posterior 1/3"
 EXAMPLES = {
     "demo": "sfumato demo --out tour",
     "init": "sfumato init tour/hospital.parquet",
@@ -86,7 +86,7 @@ class RequestCommand(Command):
             raise SpecError(f"the request file {table_name!r} names no table; add path = '...' to its section [table].")
         _decide_rows(ctx)
         columns_by_role = {role: list(ctx.params[role]) if is_given(ctx, role) else [] for role in ROLES}
-        for name in (*DROPPING_OPTIONS, *COLUMN_SECTIONS.values()):
+        for name in (*MERGED_OPTIONS, *COLUMN_SECTIONS.values()):
             if is_given(ctx, name) and name in file.settings:
                 ctx.params[name] = _merge_column_settings(name, file.settings[name], ctx.params[name])
         _decide_roles(ctx, columns_by_role)
@@ -122,7 +122,7 @@ def is_given(ctx: typer.Context, name: str) -> bool:
 
 def _merge_column_settings(name: str, from_file: Sequence[str], from_command_line: Sequence[str]) -> list[str]:
     """Merges the column settings of file and command line; for the same column the command line wins."""
-    if name in DROPPING_OPTIONS:
+    if name in MERGED_OPTIONS:
         return list(dict.fromkeys((*from_file, *from_command_line)))
     repeated_columns = {setting.partition("=")[0] for setting in from_command_line}
     return [
@@ -144,7 +144,7 @@ def list_setting_origins(ctx: typer.Context, file_settings: OptionValues, file: 
             continue
         elif name not in file_settings:
             yield f"{value}, from the command line"
-        elif name in (*DROPPING_OPTIONS, *COLUMN_SECTIONS.values()):
+        elif name in (*MERGED_OPTIONS, *COLUMN_SECTIONS.values()):
             yield f"{value}, from {file} and the command line"
         else:
             yield f"{value}, from the command line, instead of {_format_value(file_settings[name])} from {file}"

@@ -21,7 +21,7 @@ COMMA_LISTS = ("compound", "values")
 REQUIREMENT = "spec"
 """The argument whose options depend on the kind of requirement."""
 SENTENCE_KEYS = (
-    *("sentence", "message", "error", "detail", "reason", "why_not", "would_stop", "not_attacked"),
+    *("sentence", "ways_out", "message", "error", "detail", "reason", "why_not", "would_stop", "not_attacked"),
     *("recommendation", "note", "remarks"),
 )
 """The JSON keys whose values are sentences of the library."""

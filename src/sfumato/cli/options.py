@@ -28,7 +28,7 @@ from sfumato._publish.request_settings import (
 )
 from sfumato._readers.read_options import POINT
 from sfumato._readers.reader_registry import describe_tables
-from sfumato._request.accepted_risks import BREACH_LIMIT
+from sfumato._request.accepted_risks import BREACH_LIMIT, UNIQUE_LIMIT
 from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.guarantee import SELECTABLE_GUARANTEES, Guarantee
 from sfumato._request.histogram import Histogram
@@ -123,6 +123,12 @@ class TableOptions(OptionGroup):
         list[str],
         typer.Option(
             "--ranges", metavar="COL=0,20,40,60", help="Recode a number or date into ranges [a,b). Repeatable."
+        ),
+    ] = field(default_factory=list)
+    public: Annotated[
+        list[str],
+        typer.Option(
+            "--public", metavar="COL", help="A column to publish unchanged; DX* and * stand for several. Repeatable."
         ),
     ] = field(default_factory=list)
     drop: Annotated[list[str], typer.Option("--drop", metavar="COL", help="A column to drop. Repeatable.")] = field(
@@ -304,26 +310,45 @@ class StopOptions(OptionGroup):
         ),
     ] = str(BREACH_LIMIT)
     accept_marginal_prior: Annotated[
-        bool,
+        str,
         typer.Option(
             "--accept-marginal-prior",
+            metavar="REASON",
             help=f"{Guarantee.MARGINAL_PRIOR}: publish although public columns breach the bound.",
         ),
-    ] = False
+    ] = ""
+    unique_limit: Annotated[
+        str,
+        typer.Option(
+            "--unique-limit",
+            metavar="R",
+            help="Largest share of records that may be unique on the public columns.",
+        ),
+    ] = str(UNIQUE_LIMIT)
+    accept_unique: Annotated[
+        str,
+        typer.Option("--accept-unique", metavar="REASON", help="Publish although more records are unique."),
+    ] = ""
     accept_disclosing: Annotated[
         list[str],
         typer.Option(
             "--accept-disclosing",
-            metavar="COL",
-            help="Publish although this public column discloses the protected one. Repeatable.",
+            metavar="COL=REASON",
+            help="Publish this public column although it looks sensitive, or discloses the protected one. Repeatable.",
         ),
     ] = field(default_factory=list)
+    accept_uncovered: Annotated[
+        str,
+        typer.Option("--accept-uncovered", metavar="REASON", help="Publish although every value is above the prior."),
+    ] = ""
     accept_exposure: Annotated[
-        bool,
+        str,
         typer.Option(
-            "--accept-exposure", help="Buckets, decoys: publish although public columns raise attack success."
+            "--accept-exposure",
+            metavar="REASON",
+            help="Buckets, decoys: publish although public columns raise attack success.",
         ),
-    ] = False
+    ] = ""
 
 
 # -------------------------------------------------------------------------------------------------------------- output

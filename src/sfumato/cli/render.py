@@ -147,6 +147,10 @@ def show_notice(console: Console, notice: Notice | str) -> None:
         soft_wrap=not console.is_terminal,
         highlight=False,
     )
+    for way_out in notice.ways_out if isinstance(notice, Notice) else ():
+        console.print(
+            f"      {escape_for_terminal(name_flags(way_out))}", soft_wrap=not console.is_terminal, highlight=False
+        )
 
 
 def show_notices(console: Console, notices: Sequence[Notice]) -> None:

@@ -122,7 +122,7 @@ def test_sentences_of_a_document_name_options_and_data_stay() -> None:
 def test_library_names_the_argument_and_a_terminal_the_option(desk: Path, name: str) -> None:
     columns = people(**{name: range(60)})
     request = sfumato.Request(
-        pa.table(columns), schema=sfumato.Schema.of("disease"), spec=sfumato.BreachBound("1/10", "1/3")
+        pa.table(columns), schema=sfumato.Schema.of("disease", public="*"), spec=sfumato.BreachBound("1/10", "1/3")
     )
     with pytest.raises(SchemaError) as caught:
         sfumato.plan(request)
@@ -137,7 +137,7 @@ def test_library_names_the_argument_and_a_terminal_the_option(desk: Path, name: 
 
 def test_notice_names_the_argument_and_a_terminal_the_option(desk: Path) -> None:
     request = sfumato.Request(
-        pa.table(people()), schema=sfumato.Schema.of("disease"), spec=sfumato.BreachBound("1/10", "1/3")
+        pa.table(people()), schema=sfumato.Schema.of("disease", public="*"), spec=sfumato.BreachBound("1/10", "1/3")
     )
     (notice,) = (notice for notice in sfumato.plan(request).notices if notice.code == "domain-observed")
     assert "(`domains={'disease': Path('FILE')}`)" in str(notice)

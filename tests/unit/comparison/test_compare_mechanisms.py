@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accepted import ALL_ACCEPTED, REASON
 from generated_pages import verdicts
 from papers.baselines import distribution_based
 from sfumato import (
@@ -67,7 +68,7 @@ def people(rows: int = ROWS) -> pa.Table:
 
 
 def request(spec: Any = BOUND, **more: Any) -> Request:
-    return Request(people(), schema=Schema.of("disease"), spec=spec, **more)
+    return Request(people(), schema=Schema.of("disease", public="*"), spec=spec, **more, **ALL_ACCEPTED)
 
 
 @cache
@@ -218,7 +219,9 @@ def test_what_promises_less_is_never_recommended() -> None:
 
 @pytest.mark.slow
 def test_a_request_for_less_lets_more_be_recommended() -> None:
-    found = compare(request(guarantee="marginal-prior", accept_marginal_prior=True, accept_exposure=True), seed=SEED)
+    found = compare(
+        request(guarantee="marginal-prior", accept_marginal_prior=REASON, accept_exposure=REASON), seed=SEED
+    )
     best = found.recommended_contender
     assert best is not None
     assert best.mechanism.guarantee is not Guarantee.ANY_PRIOR
@@ -243,7 +246,7 @@ def test_a_request_for_less_lets_more_be_recommended() -> None:
 @pytest.mark.slow
 def test_another_kind_of_request_is_compared_at_the_bound_that_asks_for_as_much() -> None:
     """A diversity of 3 holds for whoever knows frequencies, and so do all others from the largest share to a third."""
-    found = compare(request(Diversity(3), accept_exposure=True), seed=SEED)
+    found = compare(request(Diversity(3), accept_exposure=REASON), seed=SEED)
     assert (found.bound, found.guarantee) == (BreachBound("1/5", "1/3"), Guarantee.BUCKET_ONLY)
     assert not any(found.is_weaker(each.trial) for each in found.possible_contenders)
     assert found.recommended_contender is not None
@@ -259,7 +262,7 @@ def test_names_and_values_cannot_leave_their_place_on_a_page() -> None:
     columns = people(600).rename_columns([HOSTILE, "job", "disease"])
     held = pa.array([f"{HOSTILE}{each}" for each in columns["disease"].to_pylist()])
     table = columns.set_column(2, HOSTILE + "!", held)
-    made = Request(table, schema=Schema.of(HOSTILE + "!"), spec=BOUND)
+    made = Request(table, schema=Schema.of(HOSTILE + "!", public="*"), spec=BOUND, **ALL_ACCEPTED)
     found, seen = compare(made, seed=SEED), plan(made)
     for page in (
         make_comparison_document(found, HOSTILE),
@@ -304,7 +307,9 @@ def test_part_of_a_table_is_attacked_as_a_whole(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_one_gain_is_the_largest_posterior_within_it() -> None:
-    loose = Request(people(), schema=Schema.of("disease"), spec=BreachBound("1/5", "99/100"))
+    loose = Request(
+        people(), schema=Schema.of("disease", public="*"), spec=BreachBound("1/5", "99/100"), **ALL_ACCEPTED
+    )
     found = compare(loose, at_gain="4%", seed=SEED)
     met = [each for each in found.contenders if each.is_possible and each.mechanism.guarantee is Guarantee.ANY_PRIOR]
     assert len(met) == 2
@@ -319,7 +324,9 @@ def test_one_gain_is_the_largest_posterior_within_it() -> None:
 
 @pytest.mark.slow
 def test_one_error_is_the_smallest_posterior_within_it() -> None:
-    loose = Request(people(), schema=Schema.of("disease"), spec=BreachBound("1/5", "99/100"))
+    loose = Request(
+        people(), schema=Schema.of("disease", public="*"), spec=BreachBound("1/5", "99/100"), **ALL_ACCEPTED
+    )
     found = compare(loose, error="20%", at=200, seed=SEED)
     for each in found.possible_contenders:
         assert each.trial.error is not None

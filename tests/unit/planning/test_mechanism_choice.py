@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accepted import ALL_ACCEPTED
 from selection import examples
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
@@ -208,7 +209,8 @@ def test_beliefs_that_must_not_fall_leave_the_harmonic_operator_out() -> None:
     same = choose(Histogram.of(range(19), zipf(19)), Tolerance(10), DRAWS, options=alone)
     assert (same.mechanism, same.digest, same.reason) == (chosen.mechanism, chosen.digest, chosen.reason)
     requests = [
-        Request("t.csv", schema=Schema.of("disease"), spec=Tolerance(10), options=each) for each in (alone, both)
+        Request("t.csv", schema=Schema.of("disease", public="*"), spec=Tolerance(10), options=each, **ALL_ACCEPTED)
+        for each in (alone, both)
     ]
     assert requests[0].options == requests[1].options == both
     assert requests[0].to_record() == requests[1].to_record()  # and so a plan file of one is one of the other

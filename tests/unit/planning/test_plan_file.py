@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from accepted import ALL_ACCEPTED, REASON, give_reasons
 from command_line import content, people
 from moments import run_scenario
 from releases import WAYS, known_key
@@ -286,7 +287,7 @@ def test_plan_file_is_used_for_its_table_and_request_only() -> None:
             "no `guarantee=` then, `guarantee='marginal-prior'` now",
         ),
         (
-            {"schema": Schema.of("disease", drop=["sex"])},
+            {"schema": Schema.of("disease", drop=["sex"], public="*")},
             {},
             "what its columns are for or how they are read (such as `drop=`, `ranges=`, `domains=`)",
         ),
@@ -310,7 +311,7 @@ def test_plan_file_is_used_for_its_table_and_request_only() -> None:
 )
 def test_refusal_says_what_is_asked_otherwise_than_then(then: dict[str, Any], now: dict[str, Any], said: str) -> None:
     """Whoever repeats a release a year later knows which option to bring back; an option of several is said once."""
-    one, other = (Request(people(), **{**BASE, **each}).to_record() for each in (then, now))
+    one, other = (Request(people(), **{**BASE, **each}, **ALL_ACCEPTED).to_record() for each in (then, now))
     with pytest.raises(ReleaseFormatError) as caught:
         replace(PLAN, request_record=one).check("fingerprint", other)
     assert f"another request on this table: {said}. " in str(caught.value)
@@ -328,7 +329,7 @@ def test_mechanism_that_only_one_side_knows_has_had_no_say() -> None:
 
 
 BOUND = BreachBound("1/10", "1/2")
-BASE: dict[str, Any] = {"schema": Schema.of("disease"), "spec": BreachBound("1/10", "1/2")}
+BASE: dict[str, Any] = {"schema": Schema.of("disease", public="*"), "spec": BreachBound("1/10", "1/2")}
 
 
 @pytest.mark.parametrize(
@@ -336,12 +337,12 @@ BASE: dict[str, Any] = {"schema": Schema.of("disease"), "spec": BreachBound("1/1
     [
         {"spec": BreachBound("1/11", "1/2")},
         {"spec": BreachBound("1/10", "2/3")},
-        {"schema": Schema.of("sex")},
-        {"schema": Schema.of("disease", drop=["sex"])},
-        {"schema": Schema.of("disease", nulls="drop")},
-        {"schema": Schema.of("disease", ranges={"age": Ranges(("0", "99"))})},
-        {"schema": Schema.of("disease", domains={"disease": ["flu", "HIV"]})},
-        {"schema": Schema.of("disease", domains={"disease": ["HIV", "flu"]})},
+        {"schema": Schema.of("sex", public="*")},
+        {"schema": Schema.of("disease", drop=["sex"], public="*")},
+        {"schema": Schema.of("disease", nulls="drop", public="*")},
+        {"schema": Schema.of("disease", ranges={"age": Ranges(("0", "99"))}, public="*")},
+        {"schema": Schema.of("disease", domains={"disease": ["flu", "HIV"]}, public="*")},
+        {"schema": Schema.of("disease", domains={"disease": ["HIV", "flu"]}, public="*")},
         {"mechanism": "uniform"},
         {"guarantee": "marginal-prior"},
         {"read": ReadOptions(text=("age",))},
@@ -352,25 +353,31 @@ BASE: dict[str, Any] = {"schema": Schema.of("disease"), "spec": BreachBound("1/1
     ids=lambda other: next(iter(other)),
 )
 def test_another_request_is_told_apart(other: dict[str, Any]) -> None:
-    one, changed = Request(people(), **BASE), Request(people(), **{**BASE, **other})
+    one, changed = Request(people(), **BASE, **ALL_ACCEPTED), Request(people(), **{**BASE, **other}, **ALL_ACCEPTED)
     assert one.to_record() != changed.to_record()
     assert not one.to_record().is_same(changed.to_record())
-    assert changed.to_record() == Request(people(), **{**BASE, **other}).to_record()
+    assert changed.to_record() == Request(people(), **{**BASE, **other}, **ALL_ACCEPTED).to_record()
 
 
 def test_the_same_request_in_other_words_is_the_same() -> None:
     one = Request(
-        "a.csv", schema=Schema.of("disease", drop=["sex"], identifier=["name"]), spec=BreachBound("1/10", "1/2")
+        "a.csv",
+        schema=Schema.of("disease", drop=["sex"], identifier=["name"], public="*"),
+        spec=BreachBound("1/10", "1/2"),
+        **ALL_ACCEPTED,
     )
     other = Request(
-        "b.csv", schema=Schema.of(["disease"], identifier="name", drop="sex"), spec=BreachBound("0.1", "0.5")
+        "b.csv",
+        schema=Schema.of(["disease"], identifier="name", drop="sex", public="*"),
+        spec=BreachBound("0.1", "0.5"),
+        **ALL_ACCEPTED,
     )
     assert one.to_record() == other.to_record()
 
 
 def test_remembered_request_says_nothing_of_the_values() -> None:
-    schema = Schema.of("disease", domains={"disease": ["Zelenka's disease"]})
-    remembered = Request("a.csv", schema=schema, spec=BreachBound("1/10", "1/2")).to_record()
+    schema = Schema.of("disease", domains={"disease": ["Zelenka's disease"]}, public="*")
+    remembered = Request("a.csv", schema=schema, spec=BreachBound("1/10", "1/2"), **ALL_ACCEPTED).to_record()
     assert "Zelenka" not in json.dumps([remembered.request, remembered.options])
 
 
@@ -407,10 +414,11 @@ def asked(mechanism: str, *, named: bool = True, **options: Any) -> Request:
     given = {"options": {mechanism: REGISTRY[mechanism].options(**options)}} if options else {}
     return Request(
         "t.csv",
-        schema=Schema.of("disease"),
+        schema=Schema.of("disease", public="*"),
         spec=OTHER[mechanism][0],
         mechanism=mechanism if named else "auto",
         **given,
+        **ALL_ACCEPTED,
     )
 
 
@@ -539,7 +547,9 @@ def test_older_file_tells_its_key_and_persons_but_publishes_nothing(
 def request_for(mechanism: str) -> Request:
     """A request of a small table for a mechanism."""
     way, table = WAYS[mechanism], small_table()
-    return Request(table, schema=way.schema(Schema.of("disease"), table), **way.request(mechanism))
+    return Request(
+        table, schema=way.schema(Schema.of("disease", public="*"), table), **way.request(mechanism), **ALL_ACCEPTED
+    )
 
 
 def published_again(mechanism: str, out: str) -> dict[str, bytes | None]:
@@ -560,7 +570,11 @@ def test_plan_file_says_what_was_used_and_by_which_versions(mechanism: str, desk
 
 
 def test_plan_file_of_an_automatic_choice_names_the_options_of_all_that_could_be_taken(desk: Path) -> None:
-    publish(Request(small_table(), schema=Schema.of("disease"), spec=BOUND), "one", plan_file="plan")
+    publish(
+        Request(small_table(), schema=Schema.of("disease", public="*"), spec=BOUND, **ALL_ACCEPTED),
+        "one",
+        plan_file="plan",
+    )
     written = json.loads((desk / "plan").read_text())
     assert written["options"] == {
         name: UNNAMED_OPTIONS.get(name, {})
@@ -616,9 +630,12 @@ def test_plan_file_remembers_the_request_as_it_was_made_before_rare_values_were_
     declared: bool, desk: Path
 ) -> None:
     diseases = ["HIV", *("flu", "cold", "asthma", "gout") * 30]
-    schema = Schema.of("disease", domains={"disease": sorted(set(diseases))} if declared else {})
+    schema = Schema.of("disease", domains={"disease": sorted(set(diseases))} if declared else {}, public="*")
     options = {"decoys": _decoys.Options(ratio_limit="10", rare=_decoys.RareTreatment.MERGE)}
-    accepting = {"accept_disclosing": ("age",), "accept_exposure": True}  # it repeats as the diseases do
+    accepting = {
+        "accept_disclosing": give_reasons(("age",)),
+        "accept_exposure": REASON,
+    }  # it repeats as the diseases do
     request = Request(
         small_table(len(diseases), disease=diseases),
         schema=schema,
@@ -626,6 +643,7 @@ def test_plan_file_remembers_the_request_as_it_was_made_before_rare_values_were_
         mechanism="decoys",
         options=options,
         **accepting,
+        **ALL_ACCEPTED,
     )
     assert publish(request, "one", plan_file="plan").release.manifest.merged_values
     publish(request, "two", plan_file="plan")

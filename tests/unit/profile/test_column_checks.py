@@ -103,26 +103,26 @@ def test_table_of_two_rows_is_enough() -> None:
 
 
 def test_columns_have_their_values_in_canonical_order() -> None:
-    found = columns(Schema.of("s"), x=[3, 1, None, 1, 3], s=["b", "a", "b", "a", "b"])
+    found = columns(Schema.of("s", public="*"), x=[3, 1, None, 1, 3], s=["b", "a", "b", "a", "b"])
     assert found["x"] == CodedColumn("x", pa.array([1, 3]), has_missing=True)
     assert found["s"] == CodedColumn("s", pa.array(["a", "b"]), has_missing=False)
 
 
 def test_binned_column_has_all_its_bins() -> None:
-    schema = Schema.of("s", ranges={"x": Ranges(("0", "10", "20", "30"))})
+    schema = Schema.of("s", ranges={"x": Ranges(("0", "10", "20", "30"))}, public="*")
     found = columns(schema, x=["[0,10)", "[0,10)", "[20,30]", "[20,30]"], s=["a", "b", "a", "b"])
     assert found["x"].domain == ("[0,10)", "[10,20)", "[20,30]")
 
 
 @pytest.mark.parametrize(("nulls", "has_missing"), [("value", True), ("drop", False), ("error", False)])
 def test_missing_value_is_in_the_bins_of_the_sensitive_column_by_policy(nulls: str, has_missing: bool) -> None:
-    schema = Schema.of("s", ranges={"s": Ranges(("0", "10", "20"))}, nulls=nulls)
+    schema = Schema.of("s", ranges={"s": Ranges(("0", "10", "20"))}, nulls=nulls, public="*")
     found = columns(schema, x=[1, 1, 1, 1], s=["[0,10)"] * 4)
     assert found["s"].domain == ("[0,10)", "[10,20]", *([None] if has_missing else []))
 
 
 def test_declared_domain_keeps_its_order_and_its_unused_values() -> None:
-    schema = Schema.of("s", domains={"s": ["c", None, "a", "b"]})
+    schema = Schema.of("s", domains={"s": ["c", None, "a", "b"]}, public="*")
     found = columns(schema, x=[1, 1, 1], s=["b", "a", "b"])
     assert found["s"].domain == ("c", "a", "b", None)
 
@@ -131,19 +131,19 @@ def test_column_of_too_many_values_is_carried_along_if_confirmed(monkeypatch: py
     monkeypatch.setattr("sfumato._profile.table_profile.MOST_VALUES", 3)
     given = {"x": pa.array([1, 2, 3, 4, None], type=pa.int16()), "s": ["a", "b", "a", "b", "a"]}
     with pytest.raises(SchemaError, match=r"has more than 1,048,576 different values or 256 MiB of "):
-        columns(Schema.of("s"), **given)
-    assert columns(Schema.of("s", keep=["x"]), **given)["x"] == RawColumn("x", pa.int16(), has_missing=True)
+        columns(Schema.of("s", public="*"), **given)
+    assert columns(Schema.of("s", keep=["x"], public="*"), **given)["x"] == RawColumn("x", pa.int16(), has_missing=True)
 
 
 def test_sensitive_column_of_too_many_values_is_refused_even_if_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfumato._profile.table_profile.MOST_VALUES", 3)
-    profile, schema = profiled(x=[1, 1, 1, 1], s=["a", "b", "c", "d"]), Schema.of("s", keep=["s"])
+    profile, schema = profiled(x=[1, 1, 1, 1], s=["a", "b", "c", "d"]), Schema.of("s", keep=["s"], public="*")
     with pytest.raises(SchemaError, match="the sensitive column 's' has too many values to be protected; group them"):
         decide_sensitive_domain(profile, schema, decide_table_columns(profile, schema), 0)
 
 
 def test_columns_that_are_protected_each_for_itself_have_as_many_combinations_as_the_mechanism_takes() -> None:
-    profile, schema = profiled(x=[1] * 6, s=list("ababab"), t=list("cddeec")), Schema.of(["s", "t"])
+    profile, schema = profiled(x=[1] * 6, s=list("ababab"), t=list("cddeec")), Schema.of(["s", "t"], public="*")
     columns = decide_table_columns(profile, schema)
     found = decide_sensitive_domain(profile, schema, columns, 6)
     assert found.is_independent
@@ -156,18 +156,18 @@ def test_columns_that_are_protected_each_for_itself_have_as_many_combinations_as
 @pytest.mark.parametrize(("alone", "is_refused"), [(5, False), (6, True), (10, True)])
 def test_column_is_nearly_unique_if_most_records_are_alone(alone: int, is_refused: bool) -> None:
     values = [*range(alone), *[99] * (10 - alone)]
-    schema = Schema.of("s")
+    schema = Schema.of("s", public="*")
     if is_refused:
         with pytest.raises(SchemaError, match=rf"nearly unique \({alone} of the 10 records"):
             columns(schema, x=values, s=["a", "b"] * 5)
     else:
         columns(schema, x=values, s=["a", "b"] * 5)
-    columns(Schema.of("s", keep=["x"]), x=values, s=["a", "b"] * 5)
+    columns(Schema.of("s", keep=["x"], public="*"), x=values, s=["a", "b"] * 5)
 
 
 def test_missing_values_alone_are_refused() -> None:
     with pytest.raises(SchemaError, match=r"column 'x' holds only missing values; drop it \(`drop=\['x'\]`\)"):
-        columns(Schema.of("s"), x=pa.nulls(2, pa.string()), s=["a", "b"])
+        columns(Schema.of("s", public="*"), x=pa.nulls(2, pa.string()), s=["a", "b"])
 
 
 @pytest.mark.parametrize(("values", "records", "is_refused"), [(1001, 4, True), (1000, 4, False), (1001, 5, False)])
@@ -177,14 +177,14 @@ def test_column_of_many_values_is_nearly_unique_if_most_records_share_theirs_wit
     table = {"x": list(range(values)) * records, "s": [row % 2 for row in range(values * records)]}
     if is_refused:
         with pytest.raises(SchemaError, match="share it with at most 3 others"):
-            columns(Schema.of("s"), **table)
+            columns(Schema.of("s", public="*"), **table)
     else:
-        columns(Schema.of("s"), **table)
+        columns(Schema.of("s", public="*"), **table)
 
 
 @pytest.mark.parametrize(("length", "is_refused"), [(1000, False), (1001, True)])
 def test_long_values_are_refused_even_if_confirmed(length: int, is_refused: bool) -> None:
-    schema = Schema.of("s", keep=["x", "s"])
+    schema = Schema.of("s", keep=["x", "s"], public="*")
     if is_refused:
         with pytest.raises(SchemaError, match="values of more than 1000 characters"):
             columns(schema, x=["☕" * length, "b"], s=["a", "b"])
@@ -197,7 +197,7 @@ def test_texts_that_are_too_many_to_be_kept_are_looked_at_all_the_same(
     limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"sfumato._profile.table_profile.{limit}", 3)
-    schema, fine = Schema.of("s", keep=["x"]), ["some", "text", "and", "more"]
+    schema, fine = Schema.of("s", keep=["x"], public="*"), ["some", "text", "and", "more"]
     assert isinstance(columns(schema, x=fine, s=["a", "b"] * 2)["x"], RawColumn)
     for place in range(4):
         long, broken = list(fine), list(fine)
@@ -205,18 +205,18 @@ def test_texts_that_are_too_many_to_be_kept_are_looked_at_all_the_same(
         with pytest.raises(SchemaError, match="values of more than 1000 characters"):
             columns(schema, x=long, s=["a", "b"] * 2)
         with pytest.raises(SchemaError, match="column 'x' holds values with line breaks"):
-            check_lines(profiled(x=broken, s=["a", "b"] * 2), Schema.of("s"))
+            check_lines(profiled(x=broken, s=["a", "b"] * 2), Schema.of("s", public="*"))
 
 
 @pytest.mark.parametrize("name", ["x", "s"])
 @pytest.mark.parametrize("line_break", ["\n", "\r\n", "\r"])
 def test_line_breaks_are_refused_unless_confirmed(name: str, line_break: str) -> None:
     given: dict[str, Any] = {"n": [1, 2] * 2, "x": ["a", "b"] * 2, "s": ["a", "b"] * 2}
-    check_lines(profiled(**given), Schema.of("s"))
+    check_lines(profiled(**given), Schema.of("s", public="*"))
     given[name] = ["a", f"a{line_break}b"] * 2
     with pytest.raises(SchemaError, match=f"column '{name}' holds values with line breaks"):
-        check_lines(profiled(**given), Schema.of("s"))
-    check_lines(profiled(**given), Schema.of("s", keep=[name]))
+        check_lines(profiled(**given), Schema.of("s", public="*"))
+    check_lines(profiled(**given), Schema.of("s", keep=[name], public="*"))
 
 
 @pytest.mark.parametrize(
@@ -226,28 +226,28 @@ def test_line_breaks_are_refused_unless_confirmed(name: str, line_break: str) ->
 )
 def test_numbers_that_are_no_categories_are_refused_only_where_they_are_protected(values: pa.Array) -> None:
     with pytest.raises(SchemaError, match=r"\(`ranges=\{'s': \[0, 10, 20\]\}`\)"):
-        columns(Schema.of("s"), x=[1, 1, 1, 1], s=values)
-    columns(Schema.of("s"), x=values, s=["a", "b", "a", "b"])
+        columns(Schema.of("s", public="*"), x=[1, 1, 1, 1], s=values)
+    columns(Schema.of("s", public="*"), x=values, s=["a", "b", "a", "b"])
 
 
 @pytest.mark.parametrize("name", ["x", "s"])
 def test_times_finer_than_a_microsecond_are_refused(name: str) -> None:
     times = pa.array([1000, 2000] * 2, pa.timestamp("ns"))
-    columns(Schema.of("s"), **{"x": ["a", "b"] * 2, "s": ["a", "b"] * 2, name: times})
+    columns(Schema.of("s", public="*"), **{"x": ["a", "b"] * 2, "s": ["a", "b"] * 2, name: times})
     finer = pa.array([1000, 2001] * 2, pa.timestamp("ns"))
     with pytest.raises(SchemaError, match=f"column '{name}' holds times finer than a microsecond"):
-        columns(Schema.of("s"), **{"x": ["a", "b"] * 2, "s": ["a", "b"] * 2, name: finer})
+        columns(Schema.of("s", public="*"), **{"x": ["a", "b"] * 2, "s": ["a", "b"] * 2, name: finer})
 
 
 def test_missing_sensitive_values_are_an_error_on_request_only() -> None:
     given = {"x": [1, 1, 1, 1], "s": ["a", "a", None, "a"]}
     with pytest.raises(SchemaError, match="1 records have no 's', and missing values were declared an error"):
-        columns(Schema.of("s", nulls="error"), **given)
-    assert columns(Schema.of("s", nulls="value"), **given)["s"].domain == ("a", None)
+        columns(Schema.of("s", nulls="error", public="*"), **given)
+    assert columns(Schema.of("s", nulls="value", public="*"), **given)["s"].domain == ("a", None)
 
 
 def test_missing_public_values_are_no_error() -> None:
-    found = columns(Schema.of("s", nulls="error"), x=[None, 1, None, 1], s=["a", "b", "a", "b"])
+    found = columns(Schema.of("s", nulls="error", public="*"), x=[None, 1, None, 1], s=["a", "b", "a", "b"])
     assert found["x"].has_missing
 
 
@@ -258,7 +258,7 @@ def test_missing_public_values_are_no_error() -> None:
 def test_values_outside_the_domain_are_named_by_the_first_few(more: int, named: str) -> None:
     values = [str(number) for number in range(more)]
     with pytest.raises(SchemaError, match=f"holds {more} values outside its declared domain; correct") as caught:
-        columns(Schema.of("s", domains={"s": ["a"]}, keep=["s"]), x=[1] * (more + 2), s=[*values, "a", "a"])
+        columns(Schema.of("s", domains={"s": ["a"]}, keep=["s"], public="*"), x=[1] * (more + 2), s=[*values, "a", "a"])
     assert f"outside its declared domain: {named}" in caught.value.sentence_with_values
 
 
@@ -273,8 +273,11 @@ def said(schema: Schema, dropped: int = 0, persons: PersonCheck | None = None) -
 
 
 def test_notice_of_an_observed_domain_is_spared_by_declaring_it() -> None:
-    assert sum("was taken from the table" in notice for notice in said(Schema.of("s"))) == 1
-    for schema in (Schema.of("s", domains={"s": ["a"]}), Schema.of("s", ranges={"s": Ranges(("0", "1"))})):
+    assert sum("was taken from the table" in notice for notice in said(Schema.of("s", public="*"))) == 1
+    for schema in (
+        Schema.of("s", domains={"s": ["a"]}, public="*"),
+        Schema.of("s", ranges={"s": Ranges(("0", "1"))}, public="*"),
+    ):
         assert not any("was taken from the table" in notice for notice in said(schema))
 
 
@@ -303,8 +306,8 @@ def test_notice_of_many_frequent_values_names_a_few() -> None:
 
 
 def test_notice_of_unchecked_persons_is_spared_by_naming_them() -> None:
-    assert sum("(`person=`)" in notice for notice in said(Schema.of("s"))) == 1
-    assert not any("(`person=`)" in notice for notice in said(Schema.of("s", person="number")))
+    assert sum("(`person=`)" in notice for notice in said(Schema.of("s", public="*"))) == 1
+    assert not any("(`person=`)" in notice for notice in said(Schema.of("s", person="number", public="*")))
 
 
 @pytest.mark.parametrize(
@@ -312,15 +315,15 @@ def test_notice_of_unchecked_persons_is_spared_by_naming_them() -> None:
 )
 def test_notice_of_rows_that_were_chosen_says_how_many_are_left_out_and_to_keep_the_plan_file(rows: PersonRows) -> None:
     persons = PersonCheck.of(rows, 1234, ())
-    (notice,) = (each for each in said(Schema.of("s", person="p"), persons=persons) if "1,234" in each)
+    (notice,) = (each for each in said(Schema.of("s", person="p", public="*"), persons=persons) if "1,234" in each)
     assert notice.startswith("1,234 rows are dropped")
     assert "`plan_file=`" in notice
 
 
 def test_no_notice_of_chosen_rows_where_all_are_published() -> None:
-    assert not any("dropped" in each for each in said(Schema.of("s", person="p"), persons=PersonCheck(3)))
+    assert not any("dropped" in each for each in said(Schema.of("s", person="p", public="*"), persons=PersonCheck(3)))
 
 
 def test_notice_of_records_left_out() -> None:
-    assert said(Schema.of("s"), dropped=3)[0].startswith("3 records without a 's' were dropped.")
-    assert not any("dropped" in notice for notice in said(Schema.of("s")))
+    assert said(Schema.of("s", public="*"), dropped=3)[0].startswith("3 records without a 's' were dropped.")
+    assert not any("dropped" in notice for notice in said(Schema.of("s", public="*")))

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from accepted import ALL_ACCEPTED
 from releases import BOUND
 from sfumato._publish.publication_plan import plan
 from sfumato._publish.request import Request
@@ -30,8 +31,8 @@ def table(values: Sequence[Any]) -> pa.Table:
 
 
 def asked(values: Sequence[Any], hierarchy: Hierarchy = CODES, **more: Any) -> Request:
-    schema = Schema.of("code", hierarchies={"code": hierarchy}, nulls=more.pop("nulls", NullPolicy.VALUE))
-    return Request(table(values), schema=schema, **{"spec": BOUND, **more})
+    schema = Schema.of("code", hierarchies={"code": hierarchy}, nulls=more.pop("nulls", NullPolicy.VALUE), public="*")
+    return Request(table(values), schema=schema, **{"spec": BOUND, **more}, **ALL_ACCEPTED)
 
 
 def test_hierarchy_reaches_the_histogram_in_the_published_order() -> None:
@@ -85,7 +86,7 @@ def test_value_that_the_hierarchy_does_not_name_is_refused(
 )
 def test_hierarchy_that_does_not_fit_is_refused(more: dict[str, Any], said: str) -> None:
     with pytest.raises(SchemaError, match=said):
-        Schema.of(**{"hierarchies": {"code": CODES}, **more})
+        Schema.of(**{"hierarchies": {"code": CODES}, **more}, public="*")
 
 
 def test_plan_file_remembers_the_hierarchy() -> None:
@@ -106,8 +107,8 @@ def test_rare_values_of_a_hierarchy_are_not_merged() -> None:
 
 def at_chapter(values: Sequence[Any], hierarchy: Hierarchy = CODES, **more: Any) -> Histogram:
     """The histogram of a column that is published by chapter."""
-    schema = Schema.of("code", hierarchies={"code": hierarchy}, publish_at={"code": "CHAPTER"}, **more)
-    return plan(Request(table(values), schema=schema, spec=BOUND)).choice.histogram
+    schema = Schema.of("code", hierarchies={"code": hierarchy}, publish_at={"code": "CHAPTER"}, **more, public="*")
+    return plan(Request(table(values), schema=schema, spec=BOUND, **ALL_ACCEPTED)).choice.histogram
 
 
 def test_groups_stand_in_the_place_of_values() -> None:
@@ -137,8 +138,10 @@ def test_value_that_is_the_name_of_a_group_is_none_of_its_values() -> None:
 
 def test_only_values_that_a_row_has_are_outside() -> None:
     listed = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 200), pa.array(["J10", "F32", "X99"]))
-    schema = Schema.of("code", hierarchies={"code": CODES}, publish_at={"code": "chapter"})
-    asked_for = Request(pa.table({"sex": ["F", "F", "M", "M"] * 100, "code": listed}), schema=schema, spec=BOUND)
+    schema = Schema.of("code", hierarchies={"code": CODES}, publish_at={"code": "chapter"}, public="*")
+    asked_for = Request(
+        pa.table({"sex": ["F", "F", "M", "M"] * 100, "code": listed}), schema=schema, spec=BOUND, **ALL_ACCEPTED
+    )
     assert plan(asked_for).choice.histogram.counts == (0, 200, 200, 0)
 
 
@@ -149,8 +152,12 @@ def test_records_without_a_value_are_left_out_before_they_are_grouped(hierarchy:
 
 
 def test_plan_file_remembers_the_level() -> None:
-    schemas = [Schema.of("code", hierarchies={"code": CODES}, publish_at=at) for at in ({}, {"code": "chapter"})]
-    one, other = (Request(table(["J10"]), schema=schema, spec=BOUND).to_record().request for schema in schemas)
+    schemas = [
+        Schema.of("code", hierarchies={"code": CODES}, publish_at=at, public="*") for at in ({}, {"code": "chapter"})
+    ]
+    one, other = (
+        Request(table(["J10"]), schema=schema, spec=BOUND, **ALL_ACCEPTED).to_record().request for schema in schemas
+    )
     assert one != other
-    finest = Schema.of("code", hierarchies={"code": CODES}, publish_at={"code": "CODE"})
+    finest = Schema.of("code", hierarchies={"code": CODES}, publish_at={"code": "CODE"}, public="*")
     assert finest == schemas[0]

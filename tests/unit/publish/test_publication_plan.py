@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sfumato import InfeasibleError, SchemaError, verify
+from accepted import ALL_ACCEPTED, REASON, give_reasons
+from sfumato import DecisionError, Grade, SchemaError, verify
 from sfumato._profile import record_sample, table_profile
 from sfumato._publish.publication import Publication, publish
 from sfumato._publish.publication_plan import plan
@@ -37,7 +38,12 @@ def coin(sides: Sequence[Any], seed: int, rows: int = ROWS) -> list[Any]:
 
 
 def asking(table: Table, schema: Schema | None = None, **options: Any) -> Request:
-    return Request(pa.table(dict(table)), schema=schema or Schema.of("code"), **{"spec": BOUND, **options})
+    return Request(
+        pa.table(dict(table)),
+        schema=schema or Schema.of("code", public="*"),
+        **{"spec": BOUND, **options},
+        **ALL_ACCEPTED,
+    )
 
 
 def published(folder: Path, table: Table, schema: Schema | None = None, **options: Any) -> Publication:
@@ -45,15 +51,17 @@ def published(folder: Path, table: Table, schema: Schema | None = None, **option
     return publish(asking(table, schema, **options), folder / "release", unsafe_test_key=KEY, on_notice=said.append)
 
 
-def stopped(folder: Path, table: Table, schema: Schema | None = None, **options: Any) -> str:
-    """The sentence of a publication that stops and leaves nothing behind, and is foretold by a plan."""
-    with pytest.raises(InfeasibleError) as caught:
+def stopped(folder: Path, table: Table, schema: Schema | None = None, **options: Any) -> Notice:
+    """The one stop of a publication, which leaves nothing behind and is foretold by a plan."""
+    with pytest.raises(DecisionError) as caught:
         published(folder, table, schema, **options)
     assert list(folder.iterdir()) == []
-    (foretold,) = [each for each in plan(asking(table, schema, **options)).notices if each.code == "would-be-refused"]
+    (stop,) = caught.value.stops
+    (foretold,) = plan(asking(table, schema, **options)).stops
     # How far beliefs go with a release depends on what is drawn for it.
-    assert str(foretold).startswith(f"publishing would stop: {str(caught.value)[:40]}")
-    return str(caught.value)
+    assert (foretold.code, foretold.columns, foretold.ways_out) == (stop.code, stop.columns, stop.ways_out)
+    assert stop.grade is Grade.STOP
+    return stop
 
 
 def codes(rows: int = ROWS) -> list[str]:
@@ -71,14 +79,14 @@ def chapters() -> dict[str, list[str]]:
 
 
 def test_chapter_that_determines_the_code_stops(tmp_path: Path) -> None:
-    sentence = stopped(tmp_path, chapters())
-    assert sentence.startswith("guessing 'code' from 'chapter' is correct for ")
-    assert "(`drop=['chapter']`)" in sentence
-    assert "(`accept_disclosing=['chapter']`)" in sentence
+    stop = stopped(tmp_path, chapters())
+    assert (stop.code, stop.columns) == ("column-discloses", ("chapter",))
+    assert "`drop=['chapter']`" in stop.ways_out[0]
+    assert "`accept_disclosing={'chapter': 'REASON'}`" in stop.ways_out[1]
 
 
 def test_publication_goes_on_without_the_chapter(tmp_path: Path) -> None:
-    made = published(tmp_path, chapters(), Schema.of("code", drop=["chapter"]))
+    made = published(tmp_path, chapters(), Schema.of("code", drop=["chapter"], public="*"))
     assert made.release.manifest.public_columns == ("sex",)
 
 
@@ -91,13 +99,12 @@ def accepted_of(folder: Path) -> tuple[dict[str, Any], str, str]:
 
 
 def test_publication_goes_on_where_that_was_accepted_and_says_so(tmp_path: Path) -> None:
-    made = published(tmp_path, chapters(), accept_disclosing=("chapter",))
+    made = published(tmp_path, chapters(), accept_disclosing=give_reasons(("chapter",)))
     accepted, readme, verified = accepted_of(tmp_path)
-    assert accepted == {"telling": ["chapter"], "exposure": False, "marginal_prior": False}
-    sentence = "The publisher accepted that public columns may tell 'code'"
-    assert sentence in readme
-    assert verified.startswith(sentence)
+    assert accepted["disclosing"] == [{"column": "chapter", "reason": REASON}]
+    assert REASON in readme
     assert "'chapter'" in verified
+    assert REASON in verified
     (notice,) = (each for each in made.notices if each.code == "telling-column")
     assert notice.column == "chapter"
     assert notice.numbers["guessed"] > (1 + notice.numbers["blindly"]) / 2
@@ -106,43 +113,46 @@ def test_publication_goes_on_where_that_was_accepted_and_says_so(tmp_path: Path)
 
 def test_what_was_accepted_is_said_whether_or_not_it_tells(tmp_path: Path) -> None:
     """Else the release would say which columns tell."""
-    made = published(tmp_path, chapters(), Schema.of("code", drop=["chapter"]), accept_disclosing=("sex",))
+    made = published(
+        tmp_path, chapters(), Schema.of("code", drop=["chapter"], public="*"), accept_disclosing=give_reasons(("sex",))
+    )
     accepted, readme, verified = accepted_of(tmp_path)
-    assert accepted["telling"] == ["sex"]
-    assert "may tell 'code'" in readme
-    assert "may tell 'code'" in verified
+    assert accepted["disclosing"] == [{"column": "sex", "reason": REASON}]
+    assert "option accept-disclosing" in readme
+    assert "'sex'" in verified
     assert not [each for each in made.notices if each.code == "telling-column"]
 
 
 def test_release_says_that_nothing_was_accepted(tmp_path: Path) -> None:
-    published(tmp_path, chapters(), Schema.of("code", drop=["chapter"]))
-    accepted, readme, verified = accepted_of(tmp_path)
-    assert accepted == {"telling": [], "exposure": False, "marginal_prior": False}
+    table = {"ward": coin("abc", 2, 400), "code": codes(400)}
+    request = Request(pa.table(table), schema=Schema.of("code", public=["ward"]), spec=BOUND)
+    publish(request, tmp_path / "release", unsafe_test_key=KEY, on_notice=lambda notice: None)
+    accepted, readme, _ = accepted_of(tmp_path)
+    assert accepted == {"disclosing": []}
     assert "accepted" not in readme
-    assert verified == "no warning was overridden."
 
 
 def test_several_columns_that_tell_are_all_to_be_accepted(tmp_path: Path) -> None:
     table = chapters()
     table["section"] = [chapter.lower() for chapter in table["chapter"]]
-    sentence = stopped(tmp_path, table, accept_disclosing=("chapter",))
-    assert "`accept_disclosing=['section']`" in sentence
-    assert "'chapter'" not in sentence.partition("accept_disclosing")[2]
-    published(tmp_path, table, accept_disclosing=("chapter", "section"))
-    assert "public columns may tell 'code'" in accepted_of(tmp_path)[1]
+    stop = stopped(tmp_path, table, accept_disclosing=give_reasons(("chapter",)))
+    assert stop.columns == ("section",)
+    published(tmp_path, table, accept_disclosing=give_reasons(("chapter", "section")))
+    assert [entry["column"] for entry in accepted_of(tmp_path)[0]["disclosing"]] == ["chapter", "section"]
 
 
 def test_column_that_the_table_does_not_have_cannot_be_accepted(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="'chapters'"):
-        published(tmp_path, chapters(), accept_disclosing=("chapters",))
+        published(tmp_path, chapters(), accept_disclosing=give_reasons(("chapters",)))
 
 
 def test_accepting_is_another_request(tmp_path: Path) -> None:
     plain = asking(chapters()).to_record()
-    assert asking(chapters(), accept_disclosing=("chapter",)).to_record() != plain
-    assert asking(chapters(), accept_exposure=True).to_record() != plain
+    assert asking(chapters(), accept_disclosing=give_reasons(("chapter",))).to_record() != plain
+    assert asking(chapters(), accept_exposure=REASON).to_record() != plain
     ways = [
-        asking(chapters(), accept_disclosing=names).to_record() for names in (("sex", "chapter"), ("chapter", "sex"))
+        asking(chapters(), accept_disclosing=give_reasons(names)).to_record()
+        for names in (("sex", "chapter"), ("chapter", "sex"))
     ]
     assert ways[0] == ways[1]
 
@@ -158,14 +168,15 @@ def parity(rows: int = ROWS) -> dict[str, list[Any]]:
 
 
 def test_two_columns_that_tell_only_together_stop(tmp_path: Path) -> None:
-    sentence = stopped(tmp_path, parity(), spec=BreachBound("1/2", "2/3"))
-    assert sentence.startswith("guessing 'code' from 'one' and 'other' is correct for ")
-    assert "(`drop=['one']`)" in sentence
-    assert "(`accept_disclosing=['one']`)" in sentence
+    stop = stopped(tmp_path, parity(), spec=BreachBound("1/2", "2/3"))
+    assert (stop.code, stop.columns) == ("column-discloses", ("one",))
+    assert "'one' and 'other'" in str(stop)
 
 
 @pytest.mark.parametrize(
-    "options", [{"schema": Schema.of("code", drop=["one"])}, {"accept_disclosing": ("one",)}], ids=str
+    "options",
+    [{"schema": Schema.of("code", drop=["one"], public="*")}, {"accept_disclosing": give_reasons(("one",))}],
+    ids=str,
 )
 def test_one_of_two_that_tell_only_together_is_enough(tmp_path: Path, options: dict[str, Any]) -> None:
     published(tmp_path, parity(), spec=BreachBound("1/2", "2/3"), **options)
@@ -179,9 +190,10 @@ def test_many_weak_columns_that_tell_together_stop(tmp_path: Path) -> None:
         f"weak {number}": [value if chance.random() < 0.4 else chance.choice("01") for value in held]
         for number in range(9)
     }
-    sentence = stopped(tmp_path, {**table, "code": held}, spec=BreachBound("1/2", "2/3"))
-    assert sentence.startswith("guessing 'code' from all public columns together (mainly 'weak ")
-    assert "`accept_disclosing=['weak " in sentence
+    held = [{"0": "no", "1": "yes"}[value] for value in held]
+    stop = stopped(tmp_path, {**table, "code": held}, spec=BreachBound("1/2", "2/3"))
+    assert stop.code == "column-discloses"
+    assert stop.columns[0].startswith("weak ")
 
 
 # ------------------------------------------------------------------------------------------------- what does not stop
@@ -222,21 +234,19 @@ def families(rows: int = 600) -> dict[str, list[Any]]:
 
 
 def test_kept_column_of_nearly_as_many_values_as_records_is_checked_too(tmp_path: Path) -> None:
-    sentence = stopped(tmp_path, families(), Schema.of("code", keep=["family"]))
-    assert "guessing 'code' from 'family' is correct for " in sentence
+    assert stopped(tmp_path, families(), Schema.of("code", keep=["family"], public="*")).columns == ("family",)
 
 
 def test_column_of_too_many_values_to_be_numbered_is_checked_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_profile, "MOST_VALUES", 50)
-    sentence = stopped(tmp_path, families(), Schema.of("code", keep=["family"]))
-    assert "guessing 'code' from 'family' is correct for " in sentence
+    assert stopped(tmp_path, families(), Schema.of("code", keep=["family"], public="*")).columns == ("family",)
 
 
 def test_column_in_which_everybody_is_alone_tells_nothing(tmp_path: Path) -> None:
     table = {"number": list(range(ROWS)), "code": codes()}
-    made = published(tmp_path, table, Schema.of("code", keep=["number"]))
+    made = published(tmp_path, table, Schema.of("code", keep=["number"], public="*"))
     assert made.uniqueness.after_bins.unique_share == 1
     assert made.exposures[0].without_release.success == pytest.approx(
         max(codes().count(each) for each in set(codes())) / ROWS
@@ -248,7 +258,7 @@ def test_column_in_which_everybody_is_alone_tells_nothing(tmp_path: Path) -> Non
 
 def test_holder_is_told_if_some_records_were_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_sample, "MOST_RECORDS", 150)
-    made = published(tmp_path, chapters(), accept_disclosing=("chapter",))
+    made = published(tmp_path, chapters(), accept_disclosing=give_reasons(("chapter",)))
     (notice,) = (each for each in made.notices if each.code == "records-sampled")
     assert notice.numbers == {"records": 150, "total": ROWS}
     assert "150 of 400 records" in str(notice)
@@ -258,11 +268,11 @@ def test_holder_is_told_if_some_records_were_looked_at(tmp_path: Path, monkeypat
 
 def test_sampled_records_tell_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_sample, "MOST_RECORDS", 150)
-    assert stopped(tmp_path, chapters()).startswith("guessing 'code' from 'chapter' is correct for ")
+    assert stopped(tmp_path, chapters()).columns == ("chapter",)
 
 
 def test_holder_is_told_nothing_of_samples_if_all_records_were_looked_at(tmp_path: Path) -> None:
-    made = published(tmp_path, chapters(), accept_disclosing=("chapter",))
+    made = published(tmp_path, chapters(), accept_disclosing=give_reasons(("chapter",)))
     assert "records-sampled" not in {each.code for each in made.notices}
     assert {each.records for each in made.exposures} == {ROWS}
 
@@ -284,21 +294,18 @@ WAYS: Mapping[str, Callable[[], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_column_that_lifts_most_records_beyond_a_promise_for_the_release_alone_stops(tmp_path: Path, way: str) -> None:
-    sentence = stopped(tmp_path, pairs(), **WAYS[way]())
-    assert sentence.startswith(
-        "an attacker who knows a person's 'ward' and has the release believes the true 'code' of "
-    )
-    assert sentence.endswith("or accept it with `accept_exposure=True`.")
+    stop = stopped(tmp_path, pairs(), **WAYS[way]())
+    assert (stop.code, stop.columns) == ("exposure-above-bound", ("ward",))
+    assert any("`accept_exposure='REASON'`" in way_out for way_out in stop.ways_out)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_that_exposure_can_be_accepted_and_is_said(tmp_path: Path, way: str) -> None:
-    published(tmp_path, pairs(), **WAYS[way](), accept_exposure=True)
+    published(tmp_path, pairs(), **WAYS[way](), accept_exposure=REASON)
     accepted, readme, verified = accepted_of(tmp_path)
-    assert accepted == {"telling": [], "exposure": True, "marginal_prior": False}
-    sentence = "The publisher accepted whatever public columns, together with this release, let one believe"
-    assert sentence in readme
-    assert sentence in verified
+    assert accepted["exposure"] == REASON
+    for text in (readme, verified):
+        assert "option accept-exposure" in text
 
 
 @pytest.mark.parametrize("mechanism", ["uniform", "subset"])
@@ -312,7 +319,7 @@ def test_promise_for_every_prior_is_not_stopped_by_that_column(tmp_path: Path, m
 def test_holder_is_told_how_many_are_alone_before_and_after_bins(tmp_path: Path) -> None:
     """Everybody has an age of their own, and after bins nobody."""
     table = {"age": list(range(ROWS)), "sex": ["F", "M"] * (ROWS // 2), "code": codes()}
-    made = published(tmp_path, table, Schema.of("code", ranges={"age": Ranges.parse("0,100,200,300,400")}))
+    made = published(tmp_path, table, Schema.of("code", ranges={"age": Ranges.parse("0,100,200,300,400")}, public="*"))
     before, after = made.uniqueness.before_bins, made.uniqueness.after_bins
     assert before is not None
     assert (before.unique_share, after.unique_share, after.below_11) == (1, 0, 0)
@@ -321,6 +328,8 @@ def test_holder_is_told_how_many_are_alone_before_and_after_bins(tmp_path: Path)
 
 def test_nothing_is_said_of_bins_where_there_are_none(tmp_path: Path) -> None:
     assert (
-        published(tmp_path, parity(), accept_disclosing=("one",), spec=BreachBound("1/2", "2/3")).uniqueness.before_bins
+        published(
+            tmp_path, parity(), accept_disclosing=give_reasons(("one",)), spec=BreachBound("1/2", "2/3")
+        ).uniqueness.before_bins
         is None
     )

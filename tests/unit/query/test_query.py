@@ -272,7 +272,7 @@ def typed_release(request: pytest.FixtureRequest, tmp_path: Path) -> Release:
     """A release whose sensitive column has some type."""
     values = pa.concat_arrays([request.param] * 12)
     table = pa.table({"sex": ["F", "M"] * (len(values) // 2), "disease": values})
-    return published(table, tmp_path / "release", schema=Schema.of("disease", keep=["disease"]))
+    return published(table, tmp_path / "release", schema=Schema.of("disease", keep=["disease"], public="*"))
 
 
 def test_sensitive_value_of_any_type_can_be_counted(typed_release: Release) -> None:
@@ -314,7 +314,7 @@ def test_sensitive_condition_means_what_it_says(
 )
 def test_sensitive_column_may_have_any_name(tmp_path: Path, name: str) -> None:
     table = people().rename_columns({"disease": name})
-    release = published(table, tmp_path / "release", schema=Schema.of(name))
+    release = published(table, tmp_path / "release", schema=Schema.of(name, public="*"))
     quoted = '"' + name.replace('"', '""') + '"'
     grouped = counted(release, f"SELECT {quoted} AS v, sex AS s, COUNT(*) AS c FROM release GROUP BY {quoted}, sex")
     total = release.count(where=f"{quoted} = 'flu' AND sex = 'F'").value

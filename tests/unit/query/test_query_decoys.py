@@ -23,6 +23,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from accepted import ALL_ACCEPTED
 from conditions import Condition, comparisons, patterns, trees
 from releases import known_key
 from selection import examples
@@ -76,9 +77,10 @@ class Decoys:
         table = patients().select(["age", "sex", *names])
         request = Request(
             table,
-            schema=Schema.of(list(names)),
+            schema=Schema.of(list(names), public="*"),
             spec=DecoyGroups(SIZE),
             options={"decoys": _decoys.Options(groups=groups)},
+            **ALL_ACCEPTED,
         )
         release = publish(request, out, unsafe_test_key=known_key(2)).release
         return cls(release, pq.read_table(out / "data.parquet").to_pylist(), names)

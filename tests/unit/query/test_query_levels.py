@@ -15,6 +15,7 @@ import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accepted import ALL_ACCEPTED, REASON, give_reasons
 from releases import SENSITIVE, WAYS, known_key
 from selection import examples
 from sfumato._core.cell_values import Value
@@ -59,11 +60,16 @@ def people() -> pa.Table:
 def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
     """A release of each mechanism."""
     folder = tmp_path_factory.mktemp("levels")
-    schema = Schema.of(SENSITIVE, hierarchies={SENSITIVE: CODES})
+    schema = Schema.of(SENSITIVE, hierarchies={SENSITIVE: CODES}, public="*")
     found = {}
     for name, way in WAYS.items():
         request = Request(
-            people(), schema=schema, **way.request(name), accept_disclosing=("age", "sex"), accept_exposure=True
+            people(),
+            schema=schema,
+            **way.request(name),
+            accept_disclosing=give_reasons(("age", "sex")),
+            accept_exposure=REASON,
+            **ALL_ACCEPTED,
         )
         out = folder / name
         found[name] = publish(request, out, unsafe_test_key=known_key(0), on_notice=lambda notice: None).release
@@ -285,7 +291,11 @@ def test_count_that_misnames_a_group_gets_one_sentence(release: Release, query: 
 def test_release_without_a_hierarchy_has_no_levels(tmp_path: Path) -> None:
     table = pa.table({"sex": ["F", "M"] * 30, SENSITIVE: ["a", "b", "c"] * 20})
     request = Request(
-        table, schema=Schema.of(SENSITIVE), **WAYS["uniform"].request("uniform"), accept_disclosing=("sex",)
+        table,
+        schema=Schema.of(SENSITIVE, public="*"),
+        **WAYS["uniform"].request("uniform"),
+        accept_disclosing=give_reasons(("sex",)),
+        **ALL_ACCEPTED,
     )
     plain = publish(request, tmp_path / "plain", unsafe_test_key=known_key(0), on_notice=lambda notice: None).release
     assert plain.hierarchies == {}

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from accepted import ALL_ACCEPTED, give_reasons
 from releases import WAYS, Way, known_key
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
@@ -54,9 +55,10 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     way = WAYS[request.param] if request.param != "uniform" else Way(BreachBound("1/3", "3/4"), WAYS["uniform"].options)
     asked = Request(
         PEOPLE,
-        schema=Schema.of("disease"),
+        schema=Schema.of("disease", public="*"),
         **way.request(request.param),
-        accept_disclosing=("stay", "drugs", "ward", "sex"),
+        accept_disclosing=give_reasons(("stay", "drugs", "ward", "sex")),
+        **ALL_ACCEPTED,
     )
     return publish(asked, tmp_path_factory.mktemp("over") / "release", unsafe_test_key=known_key(3)).release
 

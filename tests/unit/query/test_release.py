@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accepted import ALL_ACCEPTED, give_reasons
 from releases import BOUND, FILES, WAYS, edit_manifest, known_key, people, published, published_by, read_json
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
@@ -85,7 +86,7 @@ def errors_of(descriptor: Path) -> list[tuple[str, str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("sensitive", ["disease", "town", "donor", "born", "seen", "nickname"])
 def test_release_is_a_valid_data_package(tmp_path: Path, no_network: list[Any], sensitive: str) -> None:
-    release = published(everything(), tmp_path / "release", schema=Schema.of(sensitive, keep=["town"]))
+    release = published(everything(), tmp_path / "release", schema=Schema.of(sensitive, keep=["town"], public="*"))
     package = frictionless.Package(str(release.folder / MANIFEST))
     report = package.validate()
     assert report.valid, report.flatten(["title", "fieldName", "note"])
@@ -310,11 +311,12 @@ def test_sets_in_columns_are_asked_about_by_the_column_they_are_of(tmp_path: Pat
     options = {"subset": subset.Options(form=subset.Form.COLUMNS)}
     request = Request(
         people(),
-        schema=Schema.of("disease"),
+        schema=Schema.of("disease", public="*"),
         spec=BOUND,
         mechanism="subset",
         options=options,
-        accept_disclosing=("age", "sex"),
+        accept_disclosing=give_reasons(("age", "sex")),
+        **ALL_ACCEPTED,
     )
     release = publish(request, tmp_path / "release", unsafe_test_key=known_key(0)).release
     assert [name for name, _, _ in release.columns] == ["age", "sex", "disease"]
@@ -322,7 +324,10 @@ def test_sets_in_columns_are_asked_about_by_the_column_they_are_of(tmp_path: Pat
 
 def test_values_are_those_of_each_protected_column(tmp_path: Path) -> None:
     table = people(place=["here", "here", None])
-    release = published(table, tmp_path / "release", schema=Schema.of(compound=["disease", "place"]))
+    domains = {"disease": ["HIV", "asthma", "cold", "flu"], "place": ["here", None]}
+    release = published(
+        table, tmp_path / "release", schema=Schema.of(compound=["disease", "place"], public="*", domains=domains)
+    )
     assert release.values == {"disease": ("HIV", "asthma", "cold", "flu"), "place": ("here", None)}
 
 

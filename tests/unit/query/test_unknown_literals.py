@@ -149,7 +149,7 @@ def test_number_or_group_that_is_not_there_is_told(tmp_path_factory: pytest.Temp
     chapters = Hierarchy.of(
         ("own", "kind"), [(name, "lung") for name in ("flu", "cold", "asthma")] + [("HIV", "blood")]
     )
-    schema = Schema.of("disease", hierarchies={"disease": chapters})
+    schema = Schema.of("disease", hierarchies={"disease": chapters}, public="*")
     levels = published(people(60), folder / "levels", schema=schema)
     note = answer(levels, "disease.kind IN ('lung', 'bloood')").note or ""
     assert "'disease.kind' has no value 'bloood'; did you mean 'blood'?" in note

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
+from accepted import ALL_ACCEPTED
 from command_line import TEST_KEY, people, write_csv
 from sfumato import BreachBound, Request, Schema, SourceError, publish
 from sfumato._core.cell_values import simplify_type
@@ -47,7 +48,12 @@ TABLE = pa.table(
 
 def published(table: Any, folder: Path, nulls: NullPolicy = NullPolicy.VALUE) -> bytes:
     """The data of the release of a table under a known key."""
-    request = Request(table, schema=Schema.of("disease", person="name", nulls=nulls), spec=BreachBound("1/10", "1/2"))
+    request = Request(
+        table,
+        schema=Schema.of("disease", person="name", nulls=nulls, public="*"),
+        spec=BreachBound("1/10", "1/2"),
+        **ALL_ACCEPTED,
+    )
     publish(request, folder / "release", unsafe_test_key=TEST_KEY)
     return (folder / "release" / DATA_FILE).read_bytes()
 
@@ -286,7 +292,7 @@ def crash(stage, done, total):
     if stage == moment:
         os.kill(os.getpid(), signal.SIGKILL)
 stream = pa.RecordBatchReader.from_batches(table.schema, batches())
-request = Request(stream, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"))
+request = Request(stream, schema=Schema.of("disease", public="*"), spec=BreachBound("1/10", "1/2"), **ALL_ACCEPTED)
 engine = LocalEngine(progress=crash)
 plan(request, engine) if out == "plan" else publish(request, out, engine=engine)
 """

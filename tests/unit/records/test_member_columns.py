@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accepted import ALL_ACCEPTED, give_reasons
 from sfumato import BreachBound, Release, Request, Schema, publish
 from sfumato._core.cell_values import Value
 from sfumato._records import DATA_FILE
@@ -40,7 +41,13 @@ def published(form: Form, folder: Path, table: pa.Table | None = None) -> Releas
     options = {"subset": subset.Options(form)}
     source = patients() if table is None else table
     request = Request(
-        source, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/3"), mechanism="subset", options=options
+        source,
+        schema=Schema.of("disease", public="*"),
+        spec=BreachBound("1/10", "1/3"),
+        mechanism="subset",
+        options=options,
+        accept_disclosing=give_reasons(source.column_names[2:]),
+        **ALL_ACCEPTED,
     )
     return publish(request, folder, unsafe_test_key=KEY).release
 

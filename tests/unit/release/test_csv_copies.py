@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accepted import ALL_ACCEPTED
 from releases import SENSITIVE, WAYS, accepting, edit_manifest, known_key, people, read_json
 from sfumato import Release, Request, Schema, publish, verify
 from sfumato._engines import shuffle
@@ -29,9 +30,9 @@ from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
 
 def with_csv(mechanism: str, table: Any, out: Path, **more: Any) -> Release:
-    schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
+    schema = WAYS[mechanism].schema(Schema.of(SENSITIVE, public="*"), table)
     way = {**WAYS[mechanism].request(mechanism), **more}
-    request = Request(table, schema=schema, **way, **accepting(table, schema))
+    request = Request(table, schema=schema, **way, **accepting(table, schema), **ALL_ACCEPTED)
     return publish(request, out, unsafe_test_key=known_key(0), as_csv=True).release
 
 
@@ -136,9 +137,11 @@ def test_copy_that_nobody_lists_is_found_out(folder: Path, tmp_path: Path) -> No
 
 def test_release_with_copies_is_replaced_by_force(folder: Path) -> None:
     shutil.rmtree(folder.parent / "other", ignore_errors=True)
-    schema = Schema.of(SENSITIVE)
+    schema = Schema.of(SENSITIVE, public="*")
     table = people(60)
-    request = Request(table, schema=schema, **WAYS["uniform"].request("uniform"), **accepting(table, schema))
+    request = Request(
+        table, schema=schema, **WAYS["uniform"].request("uniform"), **accepting(table, schema), **ALL_ACCEPTED
+    )
     publish(request, folder, unsafe_test_key=known_key(1), force=True)
     assert not (folder / "data.csv").exists()
 

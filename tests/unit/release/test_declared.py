@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from accepted import ALL_ACCEPTED, give_reasons
 from releases import known_key
 from sfumato._core.cell_values import Value
 from sfumato._publish.publication import Publication, publish
@@ -124,11 +125,11 @@ def releases(  # noqa: PLR0913 - each is a parameter of a test
     places = [*few, *(chance.choice(few) for _ in range(ROWS - len(few)))]
     chance.shuffle(places)
     row = chance.randrange(ROWS)
-    schema = Schema.of("code", domains={"code": declared} if declared else {}, keep=["code"])
+    schema = Schema.of("code", domains={"code": declared} if declared else {}, keep=["code"], public="*")
     for number, held in enumerate((places[row], last)):
         (folder / str(number)).mkdir()
         table = SOURCES[source]([*places[:row], held, *places[row + 1 :]], domain, folder / str(number))
-        request = Request(table, schema=schema, spec=BOUND, **MECHANISMS[way])
+        request = Request(table, schema=schema, spec=BOUND, **MECHANISMS[way], **ALL_ACCEPTED)
         found.append(told(publish(request, folder / str(number) / "release", unsafe_test_key=known_key(seed))))
     return found
 
@@ -164,9 +165,9 @@ def test_type_is_that_of_the_domain_and_the_original_is_read_by_it(name: str, so
     """Also if the value that decides the type does not occur."""
     domain = DOMAINS[name]
     table = SOURCES[source]([0, 1] * (ROWS // 2), domain, tmp_path)
-    schema = Schema.of("code", domains={"code": domain.texts}, keep=["code"])
+    schema = Schema.of("code", domains={"code": domain.texts}, keep=["code"], public="*")
     request = Request(
-        table, schema=schema, spec=BOUND, mechanism="uniform", accept_disclosing=("sex",)
+        table, schema=schema, spec=BOUND, mechanism="uniform", accept_disclosing=give_reasons(("sex",)), **ALL_ACCEPTED
     )  # it repeats as the codes do
     made = publish(request, tmp_path / "release")
     assert made.release.manifest.sensitive_types == (domain.type,)
@@ -179,8 +180,13 @@ def test_type_is_that_of_the_domain_and_the_original_is_read_by_it(name: str, so
 @pytest.mark.parametrize(
     ("schema", "other"),
     [
-        (Schema.of("code", ranges={"code": "0,100,300,500"}), "42.5"),
-        (Schema.of(compound=("age", "code"), domains={"code": ("250", "042", None), "age": ("0", "1", "2")}), "042"),
+        (Schema.of("code", ranges={"code": "0,100,300,500"}, public="*"), "42.5"),
+        (
+            Schema.of(
+                compound=("age", "code"), domains={"code": ("250", "042", None), "age": ("0", "1", "2")}, public="*"
+            ),
+            "042",
+        ),
     ],
     ids=["bins", "compound"],
 )
@@ -189,16 +195,18 @@ def test_bins_and_compounds_hide_what_occurs_too(schema: Schema, other: str, mec
     for number, code in enumerate(("250", other, "")):
         lines = [f"{'FM'[row % 2]},{row % 3},{'250' if row else code}" for row in range(ROWS)]
         (tmp_path / f"{number}.csv").write_text("\n".join(["sex,age,code", *lines, ""]))
-        request = Request(tmp_path / f"{number}.csv", schema=schema, spec=BOUND, mechanism=mechanism)
+        request = Request(tmp_path / f"{number}.csv", schema=schema, spec=BOUND, mechanism=mechanism, **ALL_ACCEPTED)
         found.append(told(publish(request, tmp_path / f"release-{number}", unsafe_test_key=known_key(7))))
     assert found[0] == found[1] == found[2]
 
 
 def test_integers_are_texts_on_request(tmp_path: Path) -> None:
     table = pa.table({"sex": ["F", "M"] * 6, "code": [1, 2, 3] * 4})
-    schema = Schema.of("code", domains={"code": ("1", "2", "3")})
+    schema = Schema.of("code", domains={"code": ("1", "2", "3")}, public="*")
     made = publish(
-        Request(table, schema=schema, spec=BOUND, mechanism="uniform", read=ReadOptions(text=("code",))),
+        Request(
+            table, schema=schema, spec=BOUND, mechanism="uniform", read=ReadOptions(text=("code",)), **ALL_ACCEPTED
+        ),
         tmp_path / "release",
     )
     assert made.release.manifest.domain == ("1", "2", "3")
@@ -207,9 +215,14 @@ def test_integers_are_texts_on_request(tmp_path: Path) -> None:
 
 def test_public_column_with_a_domain_has_its_type_too(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("ward,code\n" + "7,a\n8,b\n" * 6)
-    schema = Schema.of("code", domains={"code": ("a", "b"), "ward": ("07", "7", "8")})
+    schema = Schema.of("code", domains={"code": ("a", "b"), "ward": ("07", "7", "8")}, public="*")
     request = Request(
-        tmp_path / "people.csv", schema=schema, spec=BOUND, mechanism="uniform", accept_disclosing=("ward",)
+        tmp_path / "people.csv",
+        schema=schema,
+        spec=BOUND,
+        mechanism="uniform",
+        accept_disclosing=give_reasons(("ward",)),
+        **ALL_ACCEPTED,
     )
     made = publish(request, tmp_path / "release")
     assert made.release.manifest.get_field("ward").type == "string"

@@ -104,7 +104,9 @@ def test_dictionaries_are_in_the_order_of_the_domain_whatever_comes_first(block:
     for seed in range(20 * block, 20 * block + 20):
         domain = {"disease": DECLARED} if seed % 2 else {}
         table = random_table(seed)
-        release = published(table, tmp_path / str(seed), schema=Schema.of("disease", domains=domain), key=seed)
+        release = published(
+            table, tmp_path / str(seed), schema=Schema.of("disease", domains=domain, public="*"), key=seed
+        )
         expected = {"town": TOWNS, "sex": ["F", "M"]}
         expected["disease"] = DECLARED if seed % 2 else used(DISEASES, table.column("disease").to_pylist())
         assert list(release.manifest.domain) == expected["disease"]
@@ -125,14 +127,14 @@ def test_dictionaries_of_all_row_groups_are_the_domain_whatever_they_lack(
 
 def test_weights_are_in_the_order_of_the_domain(tmp_path: Path) -> None:
     release = published(
-        random_table(3), tmp_path / "release", schema=Schema.of("disease", domains={"disease": DECLARED})
+        random_table(3), tmp_path / "release", schema=Schema.of("disease", domains={"disease": DECLARED}, public="*")
     )
     assert pq.read_table(release.folder / WEIGHTS).column("value").to_pylist() == DECLARED
     assert list(release.manifest.design.domain) == DECLARED
 
 
 def test_value_of_a_public_column_that_nobody_has_is_nowhere_in_the_data(tmp_path: Path) -> None:
-    schema = Schema.of("disease", domains={"sex": ["F", "M", "neverseen"]})
+    schema = Schema.of("disease", domains={"sex": ["F", "M", "neverseen"]}, public="*")
     release = published(people(), tmp_path / "release", schema=schema)
     assert dictionaries(release.folder / DATA_FILE, "sex") == [["F", "M"]]
     assert b"neverseen" not in readable(release.folder / DATA_FILE)
@@ -140,7 +142,7 @@ def test_value_of_a_public_column_that_nobody_has_is_nowhere_in_the_data(tmp_pat
 
 def test_data_list_the_domain_of_the_manifest_whatever_was_drawn(tmp_path: Path) -> None:
     """Whether a value was drawn for nobody is the same whether somebody had it or not."""
-    schema = Schema.of("disease", domains={"disease": ["flu", "HIV", "cold", "asthma", "neverseen"]})
+    schema = Schema.of("disease", domains={"disease": ["flu", "HIV", "cold", "asthma", "neverseen"]}, public="*")
     release = published(people(), tmp_path / "release", schema=schema, bound=KEEP_ALL)
     assert "neverseen" not in pq.read_table(release.folder / DATA_FILE).column("disease").to_pylist()
     assert dictionaries(release.folder / DATA_FILE, "disease") == [list(release.manifest.domain)]
@@ -175,7 +177,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     """A release of a table that comes from a file with a telling name, and has columns that are not published."""
     folder = tmp_path_factory.mktemp("ward-of-dr-jekyll")
     pa_csv.write_csv(telling_table(), folder / "patients-of-dr-jekyll.csv")
-    schema = Schema.of("disease", identifier=["fullname"], person="insurance", drop=["remark"])
+    schema = Schema.of("disease", identifier=["fullname"], person="insurance", drop=["remark"], public="*")
     out = tmp_path_factory.mktemp("public") / "release"
     return published(str(folder / "patients-of-dr-jekyll.csv"), out, schema=schema)
 
@@ -236,7 +238,7 @@ def test_release_in_one_file_says_no_more(tmp_path: Path) -> None:
     folder = tmp_path / "ward-of-dr-jekyll"
     folder.mkdir()
     pq.write_table(telling_table(), folder / "patients-of-dr-jekyll.parquet")
-    schema = Schema.of("disease", identifier=["fullname"], person="insurance", drop=["remark"])
+    schema = Schema.of("disease", identifier=["fullname"], person="insurance", drop=["remark"], public="*")
     published(folder / "patients-of-dr-jekyll.parquet", tmp_path / "release.zip", schema=schema)
     content = readable(tmp_path / "release.zip").lower()
     assert b"asthma" in content
@@ -294,7 +296,7 @@ def test_manifest_holds_a_design_and_nothing_else(tmp_path: Path) -> None:
 
 def test_schema_does_not_tell_a_missing_value_that_was_declared(tmp_path: Path) -> None:
     """Whether anybody's disease is missing must not show, once the domain says that it may be."""
-    schema = Schema.of("disease", domains={"disease": ["flu", "HIV", "cold", "asthma", None]})
+    schema = Schema.of("disease", domains={"disease": ["flu", "HIV", "cold", "asthma", None]}, public="*")
     complete = published(people(), tmp_path / "complete", schema=schema)
     missing = published(people(60, disease=["flu", "HIV", None]), tmp_path / "missing", schema=schema)
     assert complete.manifest.fields == missing.manifest.fields

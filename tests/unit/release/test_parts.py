@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from accepted import ALL_ACCEPTED, give_reasons
 from far_engine import FarEngine
 from protected_tables import readme_query
 from releases import BOUND, edit_manifest, known_key, people, published, published_by, read_json
@@ -195,7 +196,13 @@ def test_zip_of_several_files_is_refused(tmp_path: Path, small_files: None) -> N
 
 
 def published_over(folder: Path) -> None:
-    request = Request(table(), schema=Schema.of("disease"), spec=BOUND, accept_disclosing=("age", "sex", "weight"))
+    request = Request(
+        table(),
+        schema=Schema.of("disease", public="*"),
+        spec=BOUND,
+        accept_disclosing=give_reasons(("age", "sex", "weight")),
+        **ALL_ACCEPTED,
+    )
     publish(request, folder, force=True, unsafe_test_key=known_key(1))
 
 

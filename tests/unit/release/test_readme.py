@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accepted import ALL_ACCEPTED
 from releases import WAYS, accepting, edit_manifest, fit_digests, known_key, people, published, published_by
 from rendered import codes, marks
 from selection import examples
@@ -45,9 +46,9 @@ def hostile_release(mechanism: str, names: list[str], values: list[str], words: 
     diseases = pa.array([renamed[value] for value in table["disease"].to_pylist()])
     table = pa.table({age: table["age"], sex: table["sex"], disease: diseases})
     options: dict[str, Any] = WAYS[mechanism].request(mechanism)
-    schema = WAYS[mechanism].schema(Schema.of(disease), table)
+    schema = WAYS[mechanism].schema(Schema.of(disease, public="*"), table)
     about = Description(title=words, description=words, columns={age: words, disease: words})
-    request = Request(table, schema=schema, **options, **accepting(table, schema))
+    request = Request(table, schema=schema, **options, **accepting(table, schema), **ALL_ACCEPTED)
     return publish(request, folder, unsafe_test_key=known_key(0), describe=about).release
 
 
@@ -140,7 +141,7 @@ def test_older_format_has_no_template(tmp_path: Path) -> None:
 
 def test_description_of_sets_stands_once(tmp_path: Path) -> None:
     """The README is written from what is read back, where every column of the set has the words."""
-    schema = Schema.of("disease")
+    schema = Schema.of("disease", public="*")
     request = Request(
         people(200),
         schema=schema,
@@ -148,6 +149,7 @@ def test_description_of_sets_stands_once(tmp_path: Path) -> None:
         mechanism="subset",
         options={"subset": subset.Options(subset.Form.COLUMNS)},
         **accepting(people(), schema),
+        **ALL_ACCEPTED,
     )
     about = Description(contact="Data  office <data@hospital.example>", columns={"disease": "Main diagnosis"})
     folder = publish(request, tmp_path / "release", unsafe_test_key=known_key(0), describe=about).release.folder

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from accepted import ALL_ACCEPTED
 from command_line import BOUND, content, people, publishing, succeed, write_csv
 from moments import run_scenario
 from releases import people as small_table
@@ -36,7 +37,9 @@ from sfumato._release.staging import (
     remove_stale,
 )
 
-REQUEST = Request(small_table(150), schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"))
+REQUEST = Request(
+    small_table(150), schema=Schema.of("disease", public="*"), spec=BreachBound("1/10", "1/2"), **ALL_ACCEPTED
+)
 
 
 def test_workshop_is_private_beside_the_target_and_gone_afterwards(desk: Path) -> None:
@@ -465,7 +468,7 @@ def test_failure_in_the_middle_leaves_the_old_release_whole(stage: str, desk: Pa
         if current == stage:
             raise OSError(28, "No space left on device")
 
-    request = Request(table, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"))
+    request = Request(table, schema=Schema.of("disease", public="*"), spec=BreachBound("1/10", "1/2"), **ALL_ACCEPTED)
     with pytest.raises(TargetError, match=r"cannot be written to .*release': No space left on device"):
         publish(request, desk / "release", force=True, plan_file=desk / "plan", engine=LocalEngine(progress=fail))
     assert content(desk) == before
@@ -501,7 +504,7 @@ from sfumato import BreachBound, LocalEngine, Request, Schema, publish
 def crash(stage, done, total):
     if stage == "writing":
         os.kill(os.getpid(), signal.SIGKILL)
-request = Request(sys.argv[1], schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"))
+request = Request(sys.argv[1], schema=Schema.of("disease", public="*"), spec=BreachBound("1/10", "1/2"), **ALL_ACCEPTED)
 publish(request, sys.argv[2], force=True, engine=LocalEngine(progress=crash))
 """
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from accepted import ALL_ACCEPTED
 from generated_pages import DAY, Made, check_sound, made, read_out, verdicts
 from releases import SENSITIVE, accepting, people
 from sabotage import (
@@ -141,8 +142,8 @@ def test_without_the_key_people_are_found_by_their_columns(subset: Made) -> None
 def test_rows_and_columns_that_were_left_out_are_told(tmp_path: Path) -> None:
     """One row of each of 80 persons, who have three; the table is a part of a larger one."""
     table = people(300, person=[number // 3 for number in range(300)]).slice(30, 240)
-    schema = Schema.of(SENSITIVE, person="person", one_row="random")
-    request = Request(table, schema=schema, spec=BreachBound("1/10", "1/2"), **accepting(table, schema))
+    schema = Schema.of(SENSITIVE, person="person", one_row="random", public="*")
+    request = Request(table, schema=schema, spec=BreachBound("1/10", "1/2"), **accepting(table, schema), **ALL_ACCEPTED)
     publish(request, tmp_path / "release", plan_file=tmp_path / "plan", on_notice=lambda notice: None)
     found = audit_release(tmp_path / "release", table, report_date=DAY, plan_file=tmp_path / "plan")
     assert (found.release.rows, found.dropped_rows, found.dropped_columns) == (80, 160, ("person",))
@@ -191,9 +192,14 @@ def test_hostile_names_values_and_statements_stay_texts(tmp_path: Path, mechanis
     names = {HOSTILE: ["a", HOSTILE * 20], f"{HOSTILE} again": ["x", "y", "z"]}
     values = [HOSTILE, f"{HOSTILE}2", "W" * 300, "plain"]
     table = people(240, **names).set_column(2, SENSITIVE, pa.array([values[row % 7 % 4] for row in range(240)]))
-    schema = Schema.of(SENSITIVE)
+    schema = Schema.of(SENSITIVE, public="*")
     request = Request(
-        table, schema=schema, spec=BreachBound("1/10", "1/2"), mechanism=mechanism, **accepting(table, schema)
+        table,
+        schema=schema,
+        spec=BreachBound("1/10", "1/2"),
+        mechanism=mechanism,
+        **accepting(table, schema),
+        **ALL_ACCEPTED,
     )
     release = publish(request, tmp_path / "release").release
     context = tmp_path / "context.toml"

@@ -106,20 +106,20 @@ def test_impossible_numbers_of_rows_are_refused(most: int) -> None:
 @pytest.mark.parametrize("given", [{"rows_per_person": 2}, {"surplus": "drop"}])
 def test_one_row_leaves_nothing_else_to_decide(given: dict[str, object]) -> None:
     with pytest.raises(SchemaError, match="give one or the other"):
-        Schema.of("s", person="p", one_row="random", **given)  # type: ignore[arg-type]
+        Schema.of("s", person="p", one_row="random", **given, public="*")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("given", [{"rows_per_person": 2}, {"surplus": "drop"}, {"one_row": "random"}])
 def test_rows_are_nobody_s_without_a_person(given: dict[str, object]) -> None:
     with pytest.raises(SchemaError, match=r"name it \(`person=`\)"):
-        Schema.of("s", **given)  # type: ignore[arg-type]
+        Schema.of("s", **given, public="*")  # type: ignore[arg-type]
 
 
 def test_row_must_not_be_chosen_by_what_is_sensitive() -> None:
     with pytest.raises(SchemaError, match="must not depend on the sensitive column 's'"):
-        Schema.of("s", person="p", one_row="first:s")
+        Schema.of("s", person="p", one_row="first:s", public="*")
     with pytest.raises(SchemaError, match="the table has no column 'when'"):
-        Schema.of("s", person="p", one_row="first:when").check_columns(["p", "s", "x"])
+        Schema.of("s", person="p", one_row="first:when", public="*").check_columns(["p", "s", "x"])
 
 
 # ------------------------------------------------------------------------------------------------------- what is said

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from accepted import ALL_ACCEPTED
 from sfumato._publish.request import Request
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
@@ -17,8 +18,8 @@ from sfumato.errors import SchemaError
 COLUMNS = ["name", "age", "sex", "disease"]
 
 
-def test_columns_are_public_unless_named() -> None:
-    schema = Schema.of("disease", identifier=["name"], person="number", drop=["note"])
+def test_columns_are_undecided_unless_named() -> None:
+    schema = Schema.of("disease", identifier=["name"], person="number", drop=["note"], public=["age"])
     roles = {name: schema.get_role(name) for name in ("disease", "name", "number", "note", "age")}
     assert roles == {
         "disease": Role.SENSITIVE,
@@ -27,31 +28,36 @@ def test_columns_are_public_unless_named() -> None:
         "note": Role.DROPPED,
         "age": Role.PUBLIC,
     }
+    assert schema.get_role("sex") is Role.UNDECIDED
     assert (schema.sensitive_name, schema.person_column) == ("disease", "number")
 
 
 def test_published_columns_keep_the_order_of_the_table() -> None:
-    schema = Schema.of("age", identifier="name")
+    schema = Schema.of("age", identifier="name", public="*")
     assert schema.select_published(COLUMNS) == ("age", "sex", "disease")
 
 
 def test_a_name_alone_is_not_taken_for_its_letters() -> None:
-    assert Schema.of("disease", identifier="name", drop="sex", keep="age") == Schema.of(
-        ["disease"], identifier=["name"], drop=["sex"], keep=["age"]
+    assert Schema.of("disease", identifier="name", drop="sex", keep="age", public="*") == Schema.of(
+        ["disease"], identifier=["name"], drop=["sex"], keep=["age"], public="*"
     )
 
 
 def test_schema_without_a_person_has_none() -> None:
-    assert Schema.of("disease").person_column is None
+    assert Schema.of("disease", public="*").person_column is None
 
 
 def test_sensitive_column_is_named() -> None:
     with pytest.raises(SchemaError, match="there is no sensitive column"):
-        _ = Schema.of([]).sensitive_name
+        _ = Schema.of([], public="*").sensitive_name
 
 
 def test_several_sensitive_columns_are_protected_each_for_itself_unless_they_are_a_compound() -> None:
-    several, compound, one = Schema.of(["age", "disease"]), Schema.of(compound=["age", "disease"]), Schema.of("age")
+    several, compound, one = (
+        Schema.of(["age", "disease"], public="*"),
+        Schema.of(compound=["age", "disease"], public="*"),
+        Schema.of("age", public="*"),
+    )
     assert [schema.is_independent for schema in (several, compound, one)] == [True, False, False]
     assert [schema.combined_columns for schema in (several, compound, one)] == [
         ("age", "disease"),
@@ -63,8 +69,15 @@ def test_several_sensitive_columns_are_protected_each_for_itself_unless_they_are
 
 def test_only_decoys_protect_several_columns_each_for_itself() -> None:
     with pytest.raises(SchemaError, match=r"^name exactly one sensitive column; 2 were named\..*DecoyGroups"):
-        Request("people.csv", schema=Schema.of(["age", "disease"]), spec=BreachBound("1/10", "1/2"))
-    assert Request("people.csv", schema=Schema.of(["age", "disease"]), spec=DecoyGroups(3)).schema.is_independent
+        Request(
+            "people.csv",
+            schema=Schema.of(["age", "disease"], public="*"),
+            spec=BreachBound("1/10", "1/2"),
+            **ALL_ACCEPTED,
+        )
+    assert Request(
+        "people.csv", schema=Schema.of(["age", "disease"], public="*"), spec=DecoyGroups(3), **ALL_ACCEPTED
+    ).schema.is_independent
 
 
 @pytest.mark.parametrize(
@@ -74,11 +87,11 @@ def test_only_decoys_protect_several_columns_each_for_itself() -> None:
 )
 def test_column_of_two_roles_is_refused(roles: dict[str, Any]) -> None:
     with pytest.raises(SchemaError, match=r"cannot be both .* give it one role"):
-        Schema.of("disease", **roles)
+        Schema.of("disease", **roles, public="*")
 
 
 def test_column_named_twice_in_one_role_is_one() -> None:
-    assert Schema.of("disease", drop=["note", "note"]) == Schema.of("disease", drop=["note"])
+    assert Schema.of("disease", drop=["note", "note"], public="*") == Schema.of("disease", drop=["note"], public="*")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +110,7 @@ def test_name_of_no_column_is_refused_with_the_columns_there_are(named: dict[str
     with pytest.raises(
         SchemaError, match=r"no column 'nmae'; did you mean 'name'\? It has 'name', 'age', 'sex', 'disease'"
     ):
-        Schema.of("disease", **named).check_columns(COLUMNS)
+        Schema.of("disease", **named, public="*").check_columns(COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -135,21 +148,21 @@ def test_nearest_of_two_alike_columns_is_the_first() -> None:
 )
 def test_columns_that_cannot_be_published_are_refused(columns: list[str], words: str) -> None:
     with pytest.raises(SchemaError, match=words):
-        Schema.of("disease").check_columns(columns)
+        Schema.of("disease", public="*").check_columns(columns)
 
 
 @pytest.mark.parametrize("columns", [["age", "", "disease"], ["age", "Age", "disease"], ["age", "a\0", "disease"]])
 def test_columns_that_are_left_out_may_have_any_name(columns: list[str]) -> None:
-    Schema.of("disease", drop=[columns[1]]).check_columns(columns)
+    Schema.of("disease", drop=[columns[1]], public="*").check_columns(columns)
 
 
 def test_bins_and_a_domain_exclude_each_other() -> None:
     with pytest.raises(SchemaError, match="'age' has both a domain and ranges"):
-        Schema.of("disease", domains={"age": [1]}, ranges={"age": Ranges(("0", "1"))})
+        Schema.of("disease", domains={"age": [1]}, ranges={"age": Ranges(("0", "1"))}, public="*")
 
 
 def test_null_policy_is_read_by_its_name() -> None:
-    assert Schema.of("disease", nulls="drop").nulls is NullPolicy.DROP
+    assert Schema.of("disease", nulls="drop", public="*").nulls is NullPolicy.DROP
 
 
 # ---------------------------------------------------------------------------------------------------------------- bins

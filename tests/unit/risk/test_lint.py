@@ -180,7 +180,7 @@ def test_lists_of_a_release_are_its_domain_and_what_some_row_has(
     domain = ["flu", "cold", "HIV", "asthma", "neverseen"]
     original = people(1000, town=["Aix"] * 999 + ["Zug"])
     schema, weak = (
-        Schema.of("disease", domains={"disease": domain}, keep=["town"]),
+        Schema.of("disease", domains={"disease": domain}, keep=["town"], public="*"),
         BreachBound("1/1000000000", "999999999/1000000000"),
     )
     folder = published(original, tmp_path / "release", schema=schema, bound=weak, mechanism="uniform").folder

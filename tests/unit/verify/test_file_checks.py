@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from accepted import ALL_ACCEPTED
 from enumeration import transition_law
 from releases import BOUND, FILES, edit_manifest, people, published
 from selection import examples
@@ -502,8 +503,11 @@ def test_records_that_show_a_value_are_expected_by_binomial_coins(
     """
     held, shown = (400 // times, 600 // times, 0), (375 // times + moved, 500 // times - moved, 125 // times)
     table = pa.table({"sex": ["F"] * sum(held), "disease": np.repeat(list("abc"), held)})
-    schema = Schema.of("disease", domains={"disease": list("abc")})
-    publish(Request(table, schema=schema, spec=BreachBound("1/2", "6/7"), mechanism=mechanism), tmp_path / "release")
+    schema = Schema.of("disease", domains={"disease": list("abc")}, public="*")
+    publish(
+        Request(table, schema=schema, spec=BreachBound("1/2", "6/7"), mechanism=mechanism, **ALL_ACCEPTED),
+        tmp_path / "release",
+    )
     symbols = list("abc") if mechanism == "uniform" else [bytes([128 >> place]) for place in range(3)]
     drawn = [symbols[place] for place in np.repeat(range(3), shown)]
     rewrite(tmp_path / "release", DATA_FILE, lambda written: with_column(written, "disease", drawn))
@@ -527,9 +531,10 @@ def test_value_that_nobody_has_must_be_shown_as_often_as_the_design_says(
     domain = [f"{number:02d}" for number in range(50)]
     request = Request(
         table,
-        schema=Schema.of("disease", domains={"disease": domain}),
+        schema=Schema.of("disease", domains={"disease": domain}, public="*"),
         spec=BreachBound("1/10", "1/3"),
         mechanism="uniform",
+        **ALL_ACCEPTED,
     )
     publish(request, tmp_path / "release")
     assert failed(tmp_path / "release", table) == ["draws"]
@@ -562,7 +567,7 @@ def test_columns_that_were_not_published_do_not_matter(made: Path) -> None:
 @pytest.mark.slow
 def test_bins_and_missing_values_are_treated_as_in_publishing(tmp_path: Path) -> None:
     table = people(70, disease=["flu", "cold", None, "HIV", "flu", "asthma", "cold"])
-    schema = Schema.of("disease", ranges={"age": Ranges.parse("0,45,90")}, nulls="drop")
+    schema = Schema.of("disease", ranges={"age": Ranges.parse("0,45,90")}, nulls="drop", public="*")
     release = published(table, tmp_path / "release", schema=schema, key=None)
     assert release.rows == 60
     assert failed(release.folder, table) == []

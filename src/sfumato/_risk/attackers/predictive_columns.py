@@ -20,7 +20,6 @@ from sfumato._core.array_types import Codes
 from sfumato._core.cell_values import format_values
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._risk.attackers.attack_result import compute_wilson_interval
-from sfumato.errors import InfeasibleError
 
 COARSER_DOUBT = 0.1
 """A column is a coarser form of the protected one if that leaves at most this share of its uncertainty."""
@@ -213,18 +212,14 @@ def count_disclosed_records(codes: Codes, true_codes: Codes, size: int, prior: f
     return int(counts[is_rare & (counts > sizes * posterior) & (sizes >= SMALLEST_GROUP)].sum())
 
 
-def check_predictive_columns(predictions: Sequence[ColumnPrediction]) -> None:
-    """Refuses a publication whose public columns disclose a protected one; single columns are reported first."""
+def list_disclosing_columns(predictions: Sequence[ColumnPrediction]) -> tuple[ColumnPrediction, list[str]] | None:
+    """The worst prediction of a protected column and the columns to act on; single columns come first."""
     predictive = sorted(
         (prediction for prediction in predictions if prediction.is_predictive),
         key=lambda prediction: (len(prediction.columns), -prediction.success),
     )
     if not predictive:
-        return
+        return None
     # Of columns that disclose only together, accepting the first suffices; those that disclose alone are all accepted.
     single_columns = [prediction.columns[0] for prediction in predictive if len(prediction.columns) == 1]
-    named_columns = list(dict.fromkeys(single_columns)) or list(predictive[0].columns[:1])
-    raise InfeasibleError(
-        f"{predictive[0].sentence}. Perturbing {predictive[0].protected_column!r} does not hide that: drop the column "
-        f"(`drop={named_columns!r}`), coarsen it, or accept the disclosure (`accept_disclosing={named_columns!r}`)."
-    )
+    return predictive[0], list(dict.fromkeys(single_columns)) or list(predictive[0].columns[:1])

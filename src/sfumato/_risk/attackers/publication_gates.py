@@ -1,4 +1,4 @@
-"""Stops a publication whose public columns disclose too much together with it."""
+"""Finds public columns that disclose too much together with a release, and stop its publication."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
 from sfumato._request.guarantee import Guarantee
+from sfumato._request.warnings import Notice
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.known_column_beliefs import count_cooccurrences, select_rows
 from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, split_into_chunks
-from sfumato.errors import InfeasibleError
 from sfumato.mechanisms.capabilities import AttackModel, GroupRisk
 from sfumato.mechanisms.mechanism import AnyMechanism
 
@@ -23,7 +23,8 @@ LARGEST_LIFTED_SHARE = 0.5
 RELEASE_ONLY_GUARANTEES = (Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY)
 """Guarantees that hold only against an attacker who knows nothing but the release."""
 ALTERNATIVES = (
-    "choose `mechanism='subset'` or `mechanism='uniform'`, which hold for every prior; drop or coarsen the column"
+    "Choose `mechanism='subset'` or `mechanism='uniform'`, which hold for every prior.",
+    "Drop the column (`drop=`), or publish it in wider ranges (`ranges=`).",
 )
 
 
@@ -56,23 +57,27 @@ def measure_breaches(chosen: ChosenMechanism, sample: Sample) -> list[Breach]:
     return column_breaches
 
 
-def check_breaches(column_breaches: Sequence[Breach], limit: Fraction) -> None:
-    """Refuses a publication if a public column breaches more records than the limit, and names alternatives."""
+def find_breach_stop(column_breaches: Sequence[Breach], limit: Fraction) -> Notice | None:
+    """Makes a stop if a public column breaches more records than the limit."""
     worst_breach = max(column_breaches, key=lambda breach: breach.breached_share, default=None)
     if worst_breach is None or worst_breach.breached_share <= limit:
-        return
-    raise InfeasibleError(
+        return None
+    return Notice(
+        "bound-breached",
         f"an attacker who knows a person's {worst_breach.column!r} breaches the bound for "
         f"{worst_breach.breached_share:.1%} of the records (confidence up to {worst_breach.worst_posterior:.2f}); "
-        f"the limit is {float(limit):.2%}. The guarantee of this mechanism covers only the marginal prior: "
-        f"{ALTERNATIVES}, raise `breach_limit=`, or accept it with `accept_marginal_prior=True`."
+        f"the limit is {float(limit):.2%}. The guarantee of this mechanism covers only the marginal prior.",
+        worst_breach.column,
+        {"share": worst_breach.breached_share, "posterior": worst_breach.worst_posterior, "limit": str(limit)},
+        (worst_breach.column,),
+        (*ALTERNATIVES, "Or raise `breach_limit=`, or accept it: `accept_marginal_prior='REASON'`."),
     )
 
 
-def check_lifted_records(attack_results: Sequence[Attack], mechanism: AnyMechanism) -> None:
-    """Refuses a publication if a public column raises most beliefs well above those from the release alone."""
+def find_exposure_stop(attack_results: Sequence[Attack], mechanism: AnyMechanism) -> Notice | None:
+    """Makes a stop if a public column raises most beliefs well above those from the release alone."""
     if mechanism.guarantee not in RELEASE_ONLY_GUARANTEES:
-        return
+        return None
     if attack_results:
         mechanism.require(AttackModel)  # without it no belief would seem to rise
     results_with_release = [
@@ -84,10 +89,15 @@ def check_lifted_records(attack_results: Sequence[Attack], mechanism: AnyMechani
         results_with_release, key=lambda candidate: candidate[0].share_well_above, default=(None, None)
     )
     if worst_belief is None or worst_attack is None or worst_belief.share_well_above <= LARGEST_LIFTED_SHARE:
-        return
-    raise InfeasibleError(
+        return None
+    return Notice(
+        "exposure-above-bound",
         f"an attacker who knows a person's {worst_attack.known_columns[0]!r} and has the release believes the true "
         f"{worst_attack.protected_column!r} of {worst_belief.share_well_above:.0%} of the records well above "
-        f"the bound (confidence up to {worst_belief.worst_belief:.2f}); the guarantee of this mechanism covers only an "
-        f"attacker who knows nothing else: {ALTERNATIVES}, or accept it with `accept_exposure=True`."
+        f"the bound (confidence up to {worst_belief.worst_belief:.2f}). The guarantee of this mechanism covers only an "
+        "attacker who knows nothing else.",
+        worst_attack.known_columns[0],
+        {"share": worst_belief.share_well_above, "belief": worst_belief.worst_belief},
+        worst_attack.known_columns,
+        (*ALTERNATIVES, "Or accept it, with your reason: `accept_exposure='REASON'`."),
     )

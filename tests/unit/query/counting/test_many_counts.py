@@ -23,7 +23,7 @@ import sqlglot
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from releases import SENSITIVE, WAYS, people, published, published_by
+from releases import SENSITIVE, WAYS, list_domains, people, published, published_by
 from selection import examples
 from sfumato._core.cell_values import Value
 from sfumato._query.counting import bitmap_counts, cell_keys, counting_strategy, record_blocks
@@ -199,7 +199,10 @@ def test_a_method_without_errors_gives_none(releases: dict[str, Release]) -> Non
 def test_a_compound_value_is_a_tuple(tmp_path: Path) -> None:
     table = patients().append_column("drug", pa.array(random.Random(3).choices(["pill", "tea", None], k=ROWS)))
     release = published(
-        table, tmp_path / "release", schema=Schema.of(compound=[SENSITIVE, "drug"]), mechanism="uniform"
+        table,
+        tmp_path / "release",
+        schema=Schema.of(compound=[SENSITIVE, "drug"], public="*", domains=list_domains(table, [SENSITIVE, "drug"])),
+        mechanism="uniform",
     )
     value = release.manifest.domain[3]
     found = many(release, [CountQuery({"Sex": "F"}, [value]), CountQuery({"Sex": "M"}, [value])])

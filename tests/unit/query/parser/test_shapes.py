@@ -279,7 +279,7 @@ def test_sensitive_number_may_be_weighed_by_a_public_one(incomes: Release) -> No
 def ranges(tmp_path_factory: pytest.TempPathFactory) -> Release:
     """A release whose sensitive column and a public one were published in ranges."""
     table = people(120, disease=[5, 22, 25, 39, 41, 60, None] * 4, age=[18, 30, 44, 60])
-    schema = Schema.of("disease", ranges={"disease": "0,20,40,60", "age": "0,30,60"})
+    schema = Schema.of("disease", ranges={"disease": "0,20,40,60", "age": "0,30,60"}, public="*")
     return published(table, tmp_path_factory.mktemp("ranges") / "release", schema=schema)
 
 
@@ -398,7 +398,9 @@ def test_text_that_is_no_range_is_refused_in_a_subquery(ranges: Release, beside:
 def test_ranges_come_in_the_order_of_their_edges(tmp_path: Path) -> None:
     """As texts, [100,120] would come before [20,100)."""
     table = people(60, age=[5, 30, 110, 30, 110])
-    release = published(table, tmp_path / "release", schema=Schema.of("disease", ranges={"age": "0,20,100,120"}))
+    release = published(
+        table, tmp_path / "release", schema=Schema.of("disease", ranges={"age": "0,20,100,120"}, public="*")
+    )
     assert release.count(where="age > '[20,100)'").value == release.count(where="age = '[100,120]'").value == 24
     assert release.count(where="age <= '[20,100)'").value == 36
 
@@ -408,7 +410,7 @@ def test_moments_are_compared_with_edges_that_have_an_offset_or_none(tmp_path: P
     zone = datetime.UTC if offset else None
     days = [datetime.datetime(2024, month, 1, tzinfo=zone) for month in (1, 2, 3)]
     edges = [f"2024-0{month}-01T00:00:00{offset}" for month in (1, 3, 4)]
-    schema = Schema.of("disease", ranges={"seen": edges})
+    schema = Schema.of("disease", ranges={"seen": edges}, public="*")
     release = published(people(60, seen=days), tmp_path / "release", schema=schema)
     for asked in ("2024-03-01", "2024-03-01 00:00:00+00:00", "2024-03-01T02:00:00+02:00"):
         assert release.count(where=f"seen < '{asked}'").value == 40

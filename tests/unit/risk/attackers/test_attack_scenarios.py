@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from accepted import ALL_ACCEPTED
 from enumeration import replaced_by
 from releases import WAYS
 from sfumato._core.array_types import Codes
@@ -142,7 +143,13 @@ def test_without_a_seed_draws_are_secret_and_said_to_be() -> None:
 def test_request_is_attacked_before_anything_is_published() -> None:
     held = table().sensitive
     people = pa.table({**table().columns, "disease": [VALUES[each] for each in held]})
-    request = Request(people, schema=Schema.of("disease"), spec=BreachBound("1/5", "1/3"), mechanism="subset")
+    request = Request(
+        people,
+        schema=Schema.of("disease", public="*"),
+        spec=BreachBound("1/5", "1/3"),
+        mechanism="subset",
+        **ALL_ACCEPTED,
+    )
     once, again = (attack_plan(request, second=True, known_share=0.5, seed=3) for _ in range(2))
     assert [each.to_json() for each in once] == [each.to_json() for each in again]
     assert [each.scenario for each in once][-2:] == ["two releases", "release alone"]

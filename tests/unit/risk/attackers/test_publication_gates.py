@@ -18,8 +18,8 @@ from sfumato._request.histogram import Histogram
 from sfumato._risk.attackers import planned_exposure
 from sfumato._risk.attackers.attack_result import Attack, BeliefSummary
 from sfumato._risk.attackers.planned_exposure import ALL_COLUMNS, ONE_COLUMN
-from sfumato._risk.attackers.publication_gates import Breach, check_breaches, check_lifted_records, measure_breaches
-from sfumato.errors import InfeasibleError, MissingCapabilityError
+from sfumato._risk.attackers.publication_gates import Breach, find_breach_stop, find_exposure_stop, measure_breaches
+from sfumato.errors import MissingCapabilityError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._randomized_response import small_domain
 from sfumato.mechanisms.mechanism import AnyMechanism
@@ -62,23 +62,18 @@ def test_breaches_are_those_of_the_mechanism_however_groups_are_cut(
 
 def test_worst_column_stops_and_is_named_with_what_could_be_done() -> None:
     found = [Breach("age", 0.7, 0.005), Breach("home town", 0.914, 0.0123), Breach("sex", 0.99, 0.011)]
-    with pytest.raises(InfeasibleError) as caught:
-        check_breaches(found, Fraction(1, 100))
-    sentence = str(caught.value)
-    assert sentence.startswith(
-        "an attacker who knows a person's 'home town' breaches the bound for 1.2% of the records (confidence up to "
-        "0.91); the limit is 1.00%"
-    )
-    for remedy in ("`mechanism='subset'`", "drop or coarsen", "`breach_limit=`", "`accept_marginal_prior=True`"):
-        assert remedy in sentence
+    stop = find_breach_stop(found, Fraction(1, 100))
+    assert (stop.code, stop.column) == ("bound-breached", "home town")
+    assert stop.numbers == {"share": 0.0123, "posterior": 0.914, "limit": "1/100"}
+    for remedy in ("`mechanism='subset'`", "`drop=`", "`breach_limit=`", "`accept_marginal_prior='REASON'`"):
+        assert any(remedy in way_out for way_out in stop.ways_out)
 
 
 def test_limit_itself_is_not_exceeded() -> None:
-    check_breaches([Breach("age", 0.9, 0.25)], Fraction(1, 4))
-    check_breaches([Breach("age", 0.9, 0.0)], Fraction(0))
-    check_breaches([], Fraction(0))
-    with pytest.raises(InfeasibleError):
-        check_breaches([Breach("age", 0.9, 0.25)], Fraction(249, 1000))
+    assert find_breach_stop([Breach("age", 0.9, 0.25)], Fraction(1, 4)) is None
+    assert find_breach_stop([Breach("age", 0.9, 0.0)], Fraction(0)) is None
+    assert find_breach_stop([], Fraction(0)) is None
+    assert find_breach_stop([Breach("age", 0.9, 0.25)], Fraction(249, 1000)) is not None
 
 
 def attacked(well_above: float, name: str = "sex", who: str = ONE_COLUMN, *, is_known: bool = True) -> Attack:
@@ -96,35 +91,31 @@ def test_column_that_lifts_more_than_half_of_the_records_stops_where_the_promise
     guarantee: Guarantee,
 ) -> None:
     found = [attacked(0.51), attacked(0.83, "home town"), attacked(0.1, "age")]
-    with pytest.raises(InfeasibleError) as caught:
-        check_lifted_records(found, giving(guarantee))
-    sentence = str(caught.value)
-    assert sentence.startswith(
-        "an attacker who knows a person's 'home town' and has the release believes the true 'disease' of 83% of the "
-        "records well above the bound (confidence up to 0.88)"
-    )
-    for remedy in ("`mechanism='subset'`", "drop or coarsen", "`accept_exposure=True`"):
-        assert remedy in sentence
+    stop = find_exposure_stop(found, giving(guarantee))
+    assert (stop.code, stop.column) == ("exposure-above-bound", "home town")
+    assert stop.numbers == {"share": 0.83, "belief": 0.876}
+    for remedy in ("`mechanism='subset'`", "`drop=`", "`accept_exposure='REASON'`"):
+        assert any(remedy in way_out for way_out in stop.ways_out)
 
 
 @pytest.mark.parametrize("guarantee", [each for each in Guarantee if each.name not in {"BUCKET_ONLY", "DECOYS_ONLY"}])
 def test_promise_that_holds_for_who_knows_columns_is_not_stopped_by_what_they_lift(guarantee: Guarantee) -> None:
-    check_lifted_records([attacked(1.0)], giving(guarantee))
+    assert find_exposure_stop([attacked(1.0)], giving(guarantee)) is None
 
 
 def test_half_of_the_records_do_not_stop_nor_do_all_columns_together_nor_what_is_not_known() -> None:
     found = [attacked(0.5), attacked(1.0, who=ALL_COLUMNS), attacked(1.0, is_known=False)]
-    check_lifted_records(found, giving(Guarantee.BUCKET_ONLY))
-    check_lifted_records([], giving(Guarantee.BUCKET_ONLY))
+    assert find_exposure_stop(found, giving(Guarantee.BUCKET_ONLY)) is None
+    assert find_exposure_stop([], giving(Guarantee.BUCKET_ONLY)) is None
 
 
 @pytest.mark.parametrize("guarantee", [Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY])
 def test_gate_refuses_a_mechanism_that_cannot_be_attacked(guarantee: Guarantee) -> None:
     silent = replace(giving(guarantee), attack_model=None)
     with pytest.raises(MissingCapabilityError) as caught:
-        check_lifted_records([attacked(1.0, is_known=False)], silent)
+        find_exposure_stop([attacked(1.0, is_known=False)], silent)
     assert (caught.value.mechanism, caught.value.capability) == (silent.name, "AttackModel")
-    check_lifted_records([], silent)  # without public columns there is nothing to lift
+    assert find_exposure_stop([], silent) is None  # without public columns there is nothing to lift
 
 
 def test_gate_refuses_a_marginal_prior_mechanism_that_cannot_measure_groups() -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from releases import SENSITIVE, WAYS, accepting
+from accepted import ALL_ACCEPTED, REASON
+from releases import SENSITIVE, WAYS, accepting, list_domains
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
 from sfumato._query.release import Release
@@ -39,10 +40,10 @@ def people(**columns: Any) -> pa.Table:
 
 
 def make(table: pa.Table, folder: Path, mechanism: str, schema: Schema | None = None, **asked: Any) -> Path:
-    asked = {**WAYS[mechanism].request(mechanism), "accept_exposure": True, **asked}
-    schema = WAYS[mechanism].schema(schema or Schema.of(SENSITIVE, keep=["street"]), table)
+    asked = {**WAYS[mechanism].request(mechanism), "accept_exposure": REASON, **asked}
+    schema = WAYS[mechanism].schema(schema or Schema.of(SENSITIVE, keep=["street"], public="*"), table)
     out = folder / "release"
-    request = Request(table, schema=schema, **asked, **accepting(table, schema))
+    request = Request(table, schema=schema, **asked, **accepting(table, schema), **ALL_ACCEPTED)
     publish(request, out, plan_file=folder / "plan", on_notice=lambda notice: None)
     return out
 
@@ -88,7 +89,13 @@ def test_rows_that_were_left_out_and_ranges_are_as_in_the_release(tmp_path: Path
     disease = [None if row % 10 == 0 else DISEASES[row % 4] for row in range(ROWS)]
     table = people(disease=disease, age=np.arange(ROWS), person=np.arange(ROWS) // 2)
     schema = Schema.of(
-        SENSITIVE, person="person", one_row="random", nulls="drop", keep=["street"], ranges={"age": [0, 40, 99]}
+        SENSITIVE,
+        person="person",
+        one_row="random",
+        nulls="drop",
+        keep=["street"],
+        ranges={"age": [0, 40, 99]},
+        public="*",
     )
     make(table, tmp_path, "uniform", schema)
     release = found(tmp_path, table)
@@ -104,7 +111,7 @@ def test_rows_that_were_left_out_and_ranges_are_as_in_the_release(tmp_path: Path
 def test_columns_that_are_protected_each_for_itself_are_scenes_of_their_own(tmp_path: Path) -> None:
     drugs = [("none", "some", "much")[row % 3] for row in range(ROWS)]
     table = people(drug=drugs)
-    make(table, tmp_path, "decoys", Schema.of([SENSITIVE, "drug"], keep=["street"]), spec=DecoyGroups(2))
+    make(table, tmp_path, "decoys", Schema.of([SENSITIVE, "drug"], keep=["street"], public="*"), spec=DecoyGroups(2))
     one, other = found(tmp_path, table).make_setups(DecoyGroups(2), seed=1)
     assert (one.target.name, other.target.name) == (SENSITIVE, "drug")
     assert [DISEASES[place] for place in one.target.true_codes] == table.column(SENSITIVE).to_pylist()
@@ -115,7 +122,8 @@ def test_columns_that_are_protected_each_for_itself_are_scenes_of_their_own(tmp_
 
 def test_combinations_are_told_by_all_their_parts(tmp_path: Path) -> None:
     table = people(drug=[("none", None)[row % 2] for row in range(ROWS)])
-    schema = Schema.of(compound=[SENSITIVE, "drug"], keep=["street"])
+    domains = list_domains(table, [SENSITIVE, "drug"])
+    schema = Schema.of(compound=[SENSITIVE, "drug"], keep=["street"], public="*", domains=domains)
     make(table, tmp_path, "uniform", schema, spec=BreachBound("1/5", "1/2"))
     release = found(tmp_path, table)
     held = [release.manifest.domain[place] for place in release.true_codes]
@@ -198,7 +206,7 @@ def test_people_who_are_alike_are_guessed_as_often_without_a_key(tmp_path: Path,
     rows = 6000
     table = crowded(rows)
     telling = {"spec": BreachBound("1/5", "1/2")} if mechanism == "subset" else {}  # else it would tell next to nothing
-    make(table, tmp_path, mechanism, Schema.of(SENSITIVE), **telling)
+    make(table, tmp_path, mechanism, Schema.of(SENSITIVE, public="*"), **telling)
     opened = Release.open(tmp_path / "release")
     by_law = match_by_likelihood(opened, read_original(opened, table), make_draws(1))
     assert by_law is not None
@@ -229,7 +237,7 @@ def test_groups_whose_contents_are_published_are_not_matched_without_a_key(tmp_p
 
 def test_of_very_many_records_whole_crowds_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = crowded(90)
-    make(table, tmp_path, "uniform", Schema.of(SENSITIVE))
+    make(table, tmp_path, "uniform", Schema.of(SENSITIVE, public="*"))
     monkeypatch.setattr(release_matching, "MOST_RECORDS", 60)
     opened = Release.open(tmp_path / "release")
     taken = match_by_likelihood(opened, read_original(opened, table), make_draws(2))

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
+from accepted import ALL_ACCEPTED
 from bucket_tables import complaint
 from releases import edit_manifest, people, published_by, read_json
 from selection import examples
@@ -279,7 +280,9 @@ def test_buckets_must_hold_the_values_of_the_original(made: Path, content: Conte
 def anatomy(tmp_path: Path) -> Path:
     """A release of Anatomy: 24 records of four values, in buckets of two."""
     table = pa.table({"place": [str(row % 5) for row in range(24)], "disease": list("abcd" * 6)})
-    publish(Request(table, schema=Schema.of("disease"), spec=Diversity(2)), tmp_path / "release")
+    publish(
+        Request(table, schema=Schema.of("disease", public="*"), spec=Diversity(2), **ALL_ACCEPTED), tmp_path / "release"
+    )
     return tmp_path / "release"
 
 

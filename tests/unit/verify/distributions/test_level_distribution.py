@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from accepted import ALL_ACCEPTED, give_reasons
 from command_line import run
 from releases import edit_manifest, known_key
 from sfumato import BreachBound, Hierarchy, Release, Request, Schema, publish
@@ -46,10 +47,17 @@ def original(rows: int = ROWS) -> pa.Table:
 
 
 def request_for(table: pa.Table, way: str, **more: Any) -> Request:
-    schema = Schema.of("code", keep=["number"], hierarchies={"code": HIERARCHY}, **more)
+    schema = Schema.of("code", keep=["number"], hierarchies={"code": HIERARCHY}, **more, public="*")
     options = {"levels": levels.Options(WAYS[way])}
     telling = ("number",)
-    return Request(table, schema=schema, spec=BreachBound("1/3", "2/3"), options=options, accept_disclosing=telling)
+    return Request(
+        table,
+        schema=schema,
+        spec=BreachBound("1/3", "2/3"),
+        options=options,
+        accept_disclosing=give_reasons(telling),
+        **ALL_ACCEPTED,
+    )
 
 
 @pytest.fixture(scope="module")

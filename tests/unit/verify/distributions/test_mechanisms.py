@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from accepted import ALL_ACCEPTED, REASON
 from command_line import complaint, run
 from protected_tables import DISEASES, patients
 from releases import edit_manifest, read_json
@@ -84,11 +85,12 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], P
         mechanism = way.partition(" ")[0]
         asked = Request(
             original(times),
-            schema=Schema.of("disease"),
+            schema=Schema.of("disease", public="*"),
             spec=spec,
             mechanism=mechanism,
             options={mechanism: options},
-            accept_marginal_prior=True,
+            accept_marginal_prior=REASON,
+            **ALL_ACCEPTED,
         )
         return publish(asked, place / f"{way} {times}").release.folder
 
@@ -542,9 +544,10 @@ def test_values_that_were_never_drawn_are_noticed_where_they_are_equally_frequen
         return PerturbedRecords(codes, plan.layout.find_cells(codes, slots) if mechanism == "small-domain" else None)
 
     monkeypatch.setitem(REGISTRY, mechanism, replace(REGISTRY[mechanism], perturb=never))
-    schema = Schema.of("disease", keep=["street"])
+    schema = Schema.of("disease", keep=["street"], public="*")
     publish(
-        Request(table, schema=schema, spec=BOUND, mechanism=mechanism, accept_marginal_prior=True), tmp_path / "release"
+        Request(table, schema=schema, spec=BOUND, mechanism=mechanism, accept_marginal_prior=REASON, **ALL_ACCEPTED),
+        tmp_path / "release",
     )
     assert failed(tmp_path / "release", table) == ["draws"]
 
