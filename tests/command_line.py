@@ -139,6 +139,17 @@ def fail(folder: Path, *arguments: str | Path) -> str:
     return sentence
 
 
+def list_stops(*arguments: str | Path) -> list[dict[str, Any]]:
+    """The decisions that a command asks for instead of publishing; it leaves nothing behind."""
+    before = content(Path())
+    outcome = run(*arguments, "--json")
+    assert outcome.code == 2, outcome.err
+    assert outcome.json["error"]["kind"] == "decision", outcome.err
+    assert content(Path()) == before
+    stops: list[dict[str, Any]] = outcome.json["error"]["stops"]
+    return stops
+
+
 def complaint(outcome: Outcome, code: int = 2) -> str:
     """The one sentence of a command that failed; notices may come before it, and machines are told the same."""
     assert outcome.code == code, (outcome.code, outcome.err)

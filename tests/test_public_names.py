@@ -27,6 +27,7 @@ NAMES = [
     "ChosenMechanism",
     "Comparison",
     "CountQuery",
+    "DecisionError",
     "DecoyGroups",
     "Demonstration",
     "Description",

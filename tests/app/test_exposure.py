@@ -16,8 +16,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from accepted import ALL_ACCEPTED, give_reasons
-from command_line import succeed, write_parquet
-from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, patients, refused, spread
+from command_line import list_stops, succeed, write_parquet
+from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, patients, spread
 from selection import examples
 from sfumato._publish.publication_plan import plan
 from sfumato._publish.request import Request
@@ -211,12 +211,11 @@ def test_breaches_of_any_small_table_are_those_of_bayes_rule(rows: list[tuple[st
         return
     bounds = rare([value for _, value in rows], (bound.prior, bound.posterior))
     worst, breached = brute_exposure(cells_of(found.choice.to_json()), rows, bounds)
-    refusals = [str(each) for each in found.notices if each.code == "would-be-refused"]
-    assert len(refusals) == (breached > 0)
-    for refusal in refusals:
-        share, chance = re.findall(r"for ([0-9.]+)% of the records \(confidence up to ([0-9.]+)\)", refusal)[0]
-        assert float(share) == pytest.approx(100 * float(breached), abs=0.051)
-        assert float(chance) == pytest.approx(float(worst), abs=0.0051)
+    stops = [stop for stop in found.stops if stop.code == "bound-breached"]
+    assert len(stops) == (breached > 0)
+    for stop in stops:
+        assert stop.numbers["share"] == pytest.approx(float(breached))
+        assert stop.numbers["posterior"] == pytest.approx(float(worst))
 
 
 # ------------------------------------------------------------------------------------------------------------- the stop
@@ -233,13 +232,13 @@ def brute_breach(table: Path, column: str) -> tuple[Fraction, Fraction]:
 def test_publishing_stops_where_a_public_column_breaches_too_many(desk: Path, table: Path) -> None:
     asked = asking(table, "--plan-file", "plan.json")
     worst, breached = brute_breach(table, "sex")
-    sentence = refused(desk, "publish", "--out", "release", *asked)
-    assert sentence == (
-        f"an attacker who knows a person's 'sex' breaches the bound for {float(breached):.1%} of the records "
-        f"(confidence up to {float(worst):.2f}); the limit is 1.00%. The guarantee of this mechanism covers only the "
-        "marginal prior: choose --mechanism subset or --mechanism uniform, which hold for every prior; drop or "
-        "coarsen the column, raise --breach-limit, or accept it with --accept-marginal-prior."
-    )
+    (stop,) = list_stops("publish", "--out", "release", *asked)
+    assert (stop["code"], stop["column"]) == ("bound-breached", "sex")
+    assert stop["numbers"] == {
+        "share": pytest.approx(float(breached)),
+        "posterior": pytest.approx(float(worst)),
+        "limit": "1/100",
+    }
     assert not (desk / "release").exists()
     assert not (desk / "plan.json").exists()
     assert list(desk.glob(".sfumato-*")) == []
@@ -247,7 +246,7 @@ def test_publishing_stops_where_a_public_column_breaches_too_many(desk: Path, ta
 
 def test_stop_leaves_an_existing_release_as_it_is(desk: Path, table: Path) -> None:
     succeed("publish", table, "--out", "release", "--sensitive", "disease", *BOUND)
-    refused(desk, "publish", "--out", "release", "--force", *asking(table))
+    assert list_stops("publish", "--out", "release", "--force", *asking(table))
     assert succeed("info", "release", "--json").json["mechanism"] != "small-domain"
 
 
@@ -260,7 +259,7 @@ def test_stop_leaves_an_existing_release_as_it_is(desk: Path, table: Path) -> No
 def test_publishing_goes_on_where_the_holder_has_decided(desk: Path, options: list[str]) -> None:
     columns = {name: values * 2 for name, values in telling().items()}
     table = write_parquet(desk / "table.parquet", {**columns, "half": ["a"] * 420 + ["b"] * 420})
-    refused(desk, "publish", "--out", "release", *asking(table))
+    assert list_stops("publish", "--out", "release", *asking(table))
     found = succeed("publish", "--out", "release", *asking(table, *options), "--json").json
     assert found["mechanism"] == "small-domain"
     known = [each["told"] for each in found["exposures"] if each["who"] == "one column"]
@@ -271,7 +270,7 @@ def test_publishing_goes_on_where_the_holder_has_decided(desk: Path, options: li
 def test_limit_is_the_largest_share_that_goes_on(desk: Path, table: Path) -> None:
     _, breached = brute_breach(table, "sex")
     below = breached * Fraction(999, 1000)
-    refused(desk, "publish", "--out", "release", *asking(table, "--breach-limit", str(below)))
+    assert list_stops("publish", "--out", "release", *asking(table, "--breach-limit", str(below)))
     succeed("publish", "--out", "release", *asking(table, "--breach-limit", str(breached * Fraction(1001, 1000))))
 
 
@@ -287,8 +286,8 @@ def test_automatic_choice_for_the_marginal_prior_stops_too(desk: Path) -> None:
     columns = {"sex": [chance.choice("FM" if value < "v20" else "M") for value in disease], "disease": disease}
     table = write_parquet(desk / "t.parquet", columns)
     asked = ["publish", table, "--out", "release", "--sensitive", "disease", "--prior", "1/10", "--posterior", "1/2"]
-    sentence = refused(desk, *asked, "--guarantee", "marginal-prior")
-    assert sentence.startswith("an attacker who knows a person's 'sex' breaches the bound for ")
+    (stop,) = list_stops(*asked, "--guarantee", "marginal-prior")
+    assert (stop["code"], stop["column"]) == ("bound-breached", "sex")
     succeed(*asked)
 
 
@@ -309,7 +308,7 @@ def test_of_a_wide_table_the_columns_that_tell_most_are_shown(desk: Path) -> Non
     chance, rows = random.Random(5), 600
     disease = [chance.choice(["flu", "flu", "cold", "gout", "HIV"]) for _ in range(rows)]
     columns = {f"c{number:02d}": [chance.choice("ab") for _ in range(rows)] for number in range(50)}
-    columns["c37"] = [value if chance.random() < 0.4 else "flu" for value in disease]
+    columns["c37"] = [value[0] if chance.random() < 0.4 else "f" for value in disease]
     table = write_parquet(desk / "t.parquet", {**columns, "disease": disease})
     asked = ["plan", table, "--sensitive", "disease", "--prior", "1/3", "--posterior", "3/4"]
     outcome = succeed(*asked)
@@ -344,12 +343,11 @@ def test_mechanisms_for_any_prior_stop_at_what_tells_outright_and_at_nothing_els
         *WAYS[way],
         "--breach-limit",
         "0",
-        "--json",
+        "--accept-disclosing=drug=made up",
     ]
-    sentence = refused(desk, *asked)
-    assert sentence.startswith("guessing 'disease' from 'chapter' is correct for ")
-    assert "(--accept-disclosing chapter)" in sentence
-    outcome = succeed(*asked, "--accept-disclosing", "chapter")
+    found = {stop["code"]: stop["columns"] for stop in list_stops(*asked)}
+    assert found == {"looks-sensitive": ["chapter"], "column-discloses": ["chapter"]}
+    outcome = succeed(*asked, "--json", "--accept-disclosing", "chapter=made up")
     known = {each["told"][0]: each for each in outcome.json["exposures"] if each["who"] == "one column"}
     assert known.keys() == {"sex", "age", "ward", "drug", "chapter"}
     assert known["chapter"]["without"]["right"] > 0.95

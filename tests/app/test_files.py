@@ -111,7 +111,7 @@ def test_decimal_comma_is_read_where_it_is_said(commas: Path) -> None:
 
 
 def test_decimal_comma_is_noticed(commas: Path) -> None:
-    found = succeed(*publishing(commas, "--accept-disclosing", "weight", out=commas.parent / "release"))
+    found = succeed(*publishing(commas, "--accept-disclosing", "weight=made up", out=commas.parent / "release"))
     (said,) = [line for line in found.notices if "decimal comma" in line]
     assert "'weight' looks like numbers with a decimal comma" in said
     assert "(--decimal ,)" in said

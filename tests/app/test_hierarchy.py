@@ -28,7 +28,7 @@ def table(desk: Path) -> Path:
 
 def publish(table: Path, *options: str, bound: tuple[str, ...] = BOUND) -> Release:
     """Publish the table; whatever its columns tell is accepted."""
-    accepted = [word for name in ("age", "sex") for word in ("--accept-disclosing", name)]
+    accepted = [word for name in ("age", "sex") for word in ("--accept-disclosing", f"{name}=made up")]
     succeed("publish", table, "--sensitive", "disease", *bound, *accepted, "--out", "release", "--force", *options)
     return Release.open("release")
 
@@ -173,7 +173,8 @@ def test_finest_level_changes_nothing_and_the_coarsest_leaves_no_hierarchy(table
 
 def test_request_file_names_hierarchy_and_level(desk: Path, table: Path) -> None:
     (desk / "request.toml").write_text(
-        "[table]\npath = 'people.csv'\n[columns]\nsensitive = 'disease'\naccept_disclosing = ['age', 'sex']\n"
+        "[table]\npath = 'people.csv'\n[columns]\nsensitive = 'disease'\n"
+        "[accept_disclosing]\nage = 'made up'\nsex = 'made up'\n"
         "[hierarchies]\ndisease = 'codes.csv'\n[publish_at]\ndisease = 'chapter'\n"
         "[protection]\nprior = 0.1\nposterior = 0.5\n"
     )

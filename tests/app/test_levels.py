@@ -20,9 +20,9 @@ ROLES = (
     "--hierarchy",
     "code=codes.csv",
     "--accept-disclosing",
-    "age",
+    "age=made up",
     "--accept-disclosing",
-    "sex",
+    "sex=made up",
 )
 SHARED = ("--levels", "code=0.8,chapter=0.2")
 
@@ -77,7 +77,8 @@ def test_values_and_groups_are_counted_from_one_release(table: Path) -> None:
 
 def test_request_file_takes_shares_too(desk: Path, table: Path) -> None:
     (desk / "request.toml").write_text(
-        '[table]\npath = "people.csv"\n[columns]\nsensitive = ["code"]\naccept_disclosing = ["age", "sex"]\n'
+        '[table]\npath = "people.csv"\n[columns]\nsensitive = ["code"]\n'
+        '[accept_disclosing]\nage = "made up"\nsex = "made up"\n'
         '[hierarchies]\ncode = "codes.csv"\n'
         '[protection]\nprior = 0.1\nposterior = "1/3"\nimportance = "code=1,chapter=3"\n'
     )

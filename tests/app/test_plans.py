@@ -393,7 +393,7 @@ def test_plan_of_a_table_is_the_plan_of_its_counts(desk: Path) -> None:
     assert found.pop("uniqueness")["alone"] == 0
     assert (expected.pop("exposures"), expected.pop("uniqueness")) == ([], None)
     told, alone = ([each["code"] for each in plan.pop("notices")] for plan in (found, expected))
-    assert [code for code in told if code not in ("persons-unchecked", "domain-observed", "would-be-refused")] == alone
+    assert [code for code in told if code not in ("persons-unchecked", "domain-observed", "bound-breached")] == alone
     assert found == expected
 
 

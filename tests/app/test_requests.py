@@ -147,9 +147,9 @@ def test_tolerance_that_protects_nothing_is_refused(desk: Path, table: Path, com
 @pytest.mark.parametrize(
     ("limit", "words"),
     [
-        ("2", "the breach limit is 2, and must be a share between 0 and 1."),
-        ("-1/100", "the breach limit is -1/100, and must be a share between 0 and 1."),
-        ("150%", "the breach limit is 3/2, and must be a share between 0 and 1."),
+        ("2", "--breach-limit 2 must be a share between 0 and 1."),
+        ("-1/100", "--breach-limit -1/100 must be a share between 0 and 1."),
+        ("150%", "--breach-limit 3/2 must be a share between 0 and 1."),
         ("1/3%", "the breach limit is '1/3%': write a number such as 1/13, 0.02, 2% or 3."),
         ("", "the breach limit is '': write a number such as 1/13, 0.02, 2% or 3."),
     ],

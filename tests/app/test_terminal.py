@@ -19,7 +19,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 import sfumato
-from accepted import ALL_ACCEPTED
+from accepted import ALL_ACCEPTED, OPTIONS
 from command_line import (
     BOUND,
     SCRIPT,
@@ -140,7 +140,7 @@ class Terminal(io.StringIO):
 def test_error_names_values_on_a_terminal_and_not_to_machines(desk: Path) -> None:
     out, err = io.StringIO(), Terminal()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit):
-        app.main([*outside(desk), "--json"])
+        app.main([*outside(desk), *OPTIONS, "--json"])
     assert NAMED in err.getvalue()
     assert json.loads(out.getvalue())["error"] == {"kind": "schema", "code": "schema", "message": COUNTED}
 
@@ -157,7 +157,7 @@ def test_log_is_no_terminal_whatever_colours_are_forced_upon_it(desk: Path, monk
 @pytest.mark.full
 def test_error_names_values_on_a_real_terminal(desk: Path) -> None:
     there, terminal = os.openpty()
-    ran = subprocess.run([sys.executable, "-c", SCRIPT, *outside(desk)], stderr=terminal, check=False)
+    ran = subprocess.run([sys.executable, "-c", SCRIPT, *outside(desk), *OPTIONS], stderr=terminal, check=False)
     os.close(terminal)
     with os.fdopen(there, "rb", buffering=0) as looked_at:
         assert NAMED in looked_at.read(10_000).decode().replace("\r\n", "\n")

@@ -183,9 +183,10 @@ def demo(folder: str | Path, rows: int = ROWS, engine: Engine | None = None) -> 
     (folder / "diagnoses.txt").write_text("".join(f"{name}\n" for name in DIAGNOSES))
     lines = [f"{name},{chapter}\n" for chapter, names in CHAPTERS.items() for name in names]
     (folder / "chapters.csv").write_text("".join([f"{SENSITIVE},chapter\n", *lines]))
-    schema = Schema.of(SENSITIVE, person="patient", domains={SENSITIVE: tuple(DIAGNOSES)})
+    public = ("age", "sex", "region", "admission")
+    schema = Schema.of(SENSITIVE, person="patient", public=public, domains={SENSITIVE: tuple(DIAGNOSES)})
     # Notices are ignored, because the table is invented.
-    request = Request(table, schema=schema, spec=BOUND)
+    request = Request(table, schema=schema, spec=BOUND, accept_unique="These patients are invented.")
     publication = publish(request, folder / "release", engine=engine, on_notice=lambda notice: None)
     verification = verify(folder / "release", table)
     answers = [line for title, sql in QUESTIONS for line in _ask(publication, table, title, sql)]

@@ -192,7 +192,7 @@ def plan(request: Request, engine: Engine | None = None) -> PublicationPlan:
     except (InfeasibleError, MissingCapabilityError) as error:
         return replace(
             publication_plan,
-            notices=(*publication_plan.notices, Notice(REFUSED_CODE, f"publishing would stop: {error}")),
+            notices=(*publication_plan.notices, Notice("would-be-refused", f"publishing would stop: {error}")),
         )
     return publication_plan
 

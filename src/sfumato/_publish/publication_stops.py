@@ -72,7 +72,10 @@ def _list_sensitive_looks(request: Request, table_scan: TableScan) -> Iterator[N
     for sign in Sign:
         names = tuple(name for name, found in signs.items() if found is sign and not risks.accepts_column(name))
         if names:
-            yield _make_column_stop("looks-sensitive", f"each {sign.value}" if len(names) > 1 else sign.value, names)
+            has = f"each {sign.value}" if len(names) > 1 else sign.value
+            sentence = f"{format_values(names, len(names))} {has}, and would be published unchanged."
+            numbers = {"columns": len(names)}
+            yield Notice("looks-sensitive", sentence, names[0], numbers, names, _list_column_ways_out(names))
 
 
 def _list_disclosing(request: Request, column_predictions: Sequence[ColumnPrediction]) -> Iterator[Notice]:
@@ -90,11 +93,6 @@ def _list_disclosing(request: Request, column_predictions: Sequence[ColumnPredic
             tuple(names),
             _list_column_ways_out(names),
         )
-
-
-def _make_column_stop(code: str, sign: str, names: Sequence[str]) -> Notice:
-    sentence = f"{format_values(names, len(names))} {sign}, and would be published unchanged."
-    return Notice(code, sentence, names[0], {"columns": len(names)}, tuple(names), _list_column_ways_out(names))
 
 
 def _list_column_ways_out(names: Sequence[str]) -> tuple[str, ...]:
