@@ -17,6 +17,7 @@ from sfumato._core.digests import compute_file_digest
 from sfumato._engines.engine import Engine
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
+from sfumato._query.coverage import estimate_coverage
 from sfumato._query.release import Release
 from sfumato._records import DATA_FILE
 from sfumato._release.manifest import MANIFEST, README, README_TEMPLATE, WEIGHTS, compute_manifest_digest
@@ -167,7 +168,9 @@ def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], Any] = lambda
         manifest = parse_manifest(edited)
         if manifest.readme_template >= README_TEMPLATE:
             rows = sum(pq.read_metadata(path).num_rows for path in manifest.list_data_paths(folder))
-            (folder / README).write_bytes(make_readme(manifest, rows).encode())
+            coverage = estimate_coverage(Release(folder, manifest, folder))
+            sentence = "" if coverage is None else coverage.sentence
+            (folder / README).write_bytes(make_readme(manifest, rows, sentence).encode())
     fit_digests(folder, change)
 
 

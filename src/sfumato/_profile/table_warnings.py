@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.cell_values import format_values
+from sfumato._figures.number_format import format_exact_percent
 from sfumato._profile.table_profile import Profile
 from sfumato._readers.read_options import MISSING_MARKERS
 from sfumato._readers.type_inference import has_decimal_commas
@@ -87,25 +88,26 @@ def warn_of_decimal_commas(profile: Profile) -> list[Notice]:
 
 
 def warn_of_frequent_values(histogram: Histogram, bound: BreachBound, column: str) -> list[Notice]:
-    """Name the values that are too frequent to be covered by the bound."""
+    """Name the values that are too frequent to be covered by the bound, and the share of people with them."""
     frequent = histogram.list_values_above(bound.prior)
     if not frequent:
         return []
     # The largest confidence in the most frequent value, if its odds are multiplied by the whole amplification.
     share = max(histogram.shares)
     largest_belief = share * bound.person_amplification / (share * bound.person_amplification + 1 - share)
-    coverage = "The other values are covered in full."
-    if len(frequent) == histogram.domain_size:
-        coverage = "No value is covered in full: raise the prior, or group the values otherwise."
+    covered_share = histogram.count_within(bound.prior) / max(histogram.total, 1)
+    most_frequent = histogram.values[histogram.counts.index(max(histogram.counts))]
     sentence = (
-        f"more frequent in {column!r} than the prior {bound.prior}: {format_values(frequent)}. For an attacker who "
-        "knows the frequencies, the bound does not cover these values: it limits only the rise of their odds (by a "
-        f"factor of {bound.person_amplification}). For the most frequent value, an attacker's confidence may reach "
-        f"{float(largest_belief):.2f}. {coverage}"
+        f"the limit of {bound.posterior} covers {format_exact_percent(covered_share)} of records. Not covered, because "
+        f"more frequent in {column!r} than the prior {bound.prior}: {format_values(frequent)}. For these values, an "
+        f"attacker's odds can rise by a factor of {bound.person_amplification}: the confidence in "
+        f"{format_values([most_frequent])} from {format_exact_percent(float(share))} to "
+        f"{format_exact_percent(float(largest_belief))}."
     )
     numbers: dict[str, NoticeNumber] = {
         "values": len(frequent),
         "prior": str(bound.prior),
+        "covered_share": covered_share,
         "amplification": str(bound.person_amplification),
         "largest_belief": float(largest_belief),
     }

@@ -87,14 +87,12 @@ def answer_question(outlook: PublicationPlan) -> str:
 
 
 def _make_answer(outlook: PublicationPlan, decider: str) -> Section:
-    refusals = tuple(
-        notice.sentence[:1].upper() + notice.sentence[1:] for notice in outlook.notices if notice.grade is Grade.STOP
-    )
+    is_met = all(notice.grade is not Grade.STOP for notice in outlook.notices)
     others = [notice for notice in outlook.notices if notice.code != REFUSED_CODE]
     section = make_section(
         "Can I publish this?", Text(answer_question(outlook), Tone.ANSWER), Alerts.of(others), Text(ABOUT, Tone.QUIET)
     )
-    return replace(section, blocks=(*section.blocks, Decision(not refusals, decider, refusals)))
+    return replace(section, blocks=(*section.blocks, Decision(is_met, decider)))
 
 
 def _make_guarantee(outlook: PublicationPlan) -> Section:

@@ -81,10 +81,10 @@ Characters that cannot be printed are written as escapes above, such as `\\x1b`.
 _BY_SFUMATO = "The weights of this design are not written to a file, so only sfumato can count here."
 
 
-def make_readme(manifest: Manifest, rows: int) -> str:
-    """Writes the README of a release by the current template.
+def make_readme(manifest: Manifest, rows: int, coverage: str = "") -> str:
+    """Writes the README of a release by the current template, with a sentence about its coverage.
 
-    The README follows from the manifest and the number of records, so that `verify` can write it again.
+    The README follows from the manifest and the records, so that `verify` can write it again.
     """
     naming, data = manifest.naming, manifest.data_file
     if len(manifest.data_files) > 1:  # SQL tools read all files that match a pattern
@@ -115,7 +115,9 @@ def make_readme(manifest: Manifest, rows: int) -> str:
         ranges=", some of them in ranges" if manifest.ranges else "",
         short=escape_markdown(manifest.guarantee.short),
         exact=escape_markdown(manifest.guarantee.exact),
-        details="\n".join(f"- {escape_markdown(detail)}" for detail in manifest.guarantee.details),
+        details="\n".join(
+            f"- {escape_markdown(detail)}" for detail in (*manifest.guarantee.details, coverage) if detail
+        ),
         query=_quote_for_shell(question := f"SELECT COUNT(*) FROM release WHERE {value_condition}"),
         warning_of_counts=manifest.encoding.WARNING,
         levels="".join(_describe_levels(name, hierarchy) for name, hierarchy in manifest.hierarchies.items()),

@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 from sfumato._core.digests import FileMapper, compute_file_digest
 from sfumato._parquet.footer import has_extra_metadata, iter_page_sizes, read_footer
 from sfumato._parquet.thrift_compact import ThriftError
+from sfumato._query.coverage import estimate_coverage
+from sfumato._query.release import Release
 from sfumato._records.column_codes import describe_type
 from sfumato._release.csv_copies import compute_copy_digest
 from sfumato._release.manifest import COPY_NAMES, MANIFEST, README, README_TEMPLATE, WEIGHTS, make_copy_name
@@ -186,18 +188,20 @@ def _check_accepted(view: ManifestView) -> Check:
 
 
 def _check_readme(folder: Path, view: ManifestView, others: Sequence[Check]) -> list[Check]:
-    """Writes the README again from the manifest and compares every byte.
+    """Writes the README again from the manifest and the records, and compares every byte.
 
-    Refuses an unreadable manifest, unless another check already names the error.
+    Refuses what cannot be read, unless another check already names the error.
     """
     try:
         manifest = parse_manifest(view.json)
+        is_current = manifest.readme_template == README_TEMPLATE
+        coverage = estimate_coverage(Release(folder, manifest, folder)) if is_current else None
     except ReleaseFormatError:
         if all(check.has_passed for check in others):
             raise
         return []
     rows = sum(pq.read_metadata(path).num_rows for path in manifest.list_data_paths(folder))
-    expected = make_readme(manifest, rows).encode()
+    expected = make_readme(manifest, rows, "" if coverage is None else coverage.sentence).encode()
     # The size is compared first, because a hostile README may be huge.
     is_same = (folder / README).stat().st_size == len(expected) and (folder / README).read_bytes() == expected
     if is_same:
