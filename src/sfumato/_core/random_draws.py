@@ -68,7 +68,11 @@ class Draws:
 
     def __post_init__(self) -> None:
         if len(bytes(self.key)) != KEY_BYTES:  # a string could have this length, but is not a key
-            raise SpecError(f"a key has {KEY_BYTES} bytes ({2 * KEY_BYTES} hexadecimal digits), not {len(self.key)}.")
+            raise SpecError(
+                f"a key has {KEY_BYTES} bytes ({2 * KEY_BYTES} hexadecimal digits), not {len(self.key)}.",
+                code="wrong-key",
+                fields={"bytes": len(self.key), "expected": KEY_BYTES},
+            )
 
     @classmethod
     def from_fresh_key(cls) -> Draws:
@@ -81,7 +85,7 @@ class Draws:
         try:
             key = bytes.fromhex(digits)
         except ValueError as error:
-            raise SpecError("a test key must consist of hexadecimal digits.") from error
+            raise SpecError("a test key must consist of hexadecimal digits.", code="wrong-key") from error
         return cls(key, is_test=True)
 
     def bind_to_table(self, content: str) -> Draws:

@@ -105,7 +105,9 @@ def demo(
         from sfumato._commands.demo import write_stays  # noqa: PLC0415 - takes long to load
 
         if keep_in is not None:
-            raise TargetError("--raw writes one table and --out a directory with a release; give one of the two.")
+            raise TargetError(
+                "--raw writes one table and --out a directory with a release; give one of the two.", code="two-targets"
+            )
         write_stays(raw, rows)
         if print_options.as_json:
             print_json({"path": str(raw), "rows": rows})
@@ -334,7 +336,11 @@ def _create_directory(path: Path) -> Iterator[str]:
     try:
         path.mkdir()
     except OSError as error:
-        raise TargetError(f"cannot create the directory {str(path)!r}: {error.strerror}.") from error
+        raise TargetError(
+            f"cannot create the directory {str(path)!r}: {error.strerror}.",
+            code="unwritable-file",
+            fields={"file": str(path), "reason": error.strerror},
+        ) from error
     try:
         yield str(path)
     except BaseException:

@@ -118,7 +118,11 @@ def register(mechanism: AnyMechanism) -> None:
 def missing(name: str) -> tuple[str, ...]:
     """Lists the capabilities that a mechanism does not have."""
     if name not in REGISTRY:
-        raise SpecError(f"there is no mechanism {name!r}; choose from {', '.join(REGISTRY)}.")
+        raise SpecError(
+            f"there is no mechanism {name!r}; choose from {', '.join(REGISTRY)}.",
+            code="unknown-mechanism",
+            fields={"mechanism": name},
+        )
     return REGISTRY[name].missing_capabilities
 
 

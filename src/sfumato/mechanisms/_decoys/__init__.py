@@ -204,9 +204,17 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
         domains = (values_from_json(design_json["domain"], types),)
     parsed_design = Design(domains, int(design_json["group_size"]), GroupCreation(design_json["groups"]))
     if any(len(set(domain)) != len(domain) or len(domain) < parsed_design.group_size for domain in domains):
-        raise ReleaseFormatError("a domain of the design is too small for its groups, or names a value twice.")
+        raise ReleaseFormatError(
+            "a domain of the design is too small for its groups, or names a value twice.",
+            code="damaged-design",
+            fields={"part": "domains"},
+        )
     if parsed_design.group_size < 2 or math.prod(parsed_design.sizes) > MOST_COMBINATIONS:  # noqa: PLR2004
-        raise ReleaseFormatError("the design's groups are too small, or its domain is too large.")
+        raise ReleaseFormatError(
+            "the design's groups are too small, or its domain is too large.",
+            code="damaged-design",
+            fields={"part": "groups"},
+        )
     return parsed_design
 
 
