@@ -156,7 +156,7 @@ class Stream:
         if isinstance(bound, np.ndarray):
             lowest, highest = (int(find_extreme(bound)) if len(bound) else 1 for find_extreme in (np.min, np.max))
         if lowest < 1 or highest > LARGEST_BOUND:
-            raise InternalError("an integer can be drawn only below a bound from 1 to 2^63.")
+            raise InternalError("an integer can be drawn only below a bound from 1 to 2^63.", code="bound-out-of-range")
         # Dividing by one number is much faster than dividing by many equal ones.
         bounds = np.asarray(bound if lowest < highest else lowest, dtype=np.uint64)
         shares = LARGEST_WORD // bounds

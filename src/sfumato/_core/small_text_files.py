@@ -63,10 +63,10 @@ def read_small(path: Path, label: str, error_type: type[SfumatoError], largest: 
     """The bytes of a file; a file above the limit is rejected before it is in memory, even an endless one."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size > largest:
-            raise make_size_error(label, error_type, largest)
+            raise make_size_error(path, label, error_type, largest)
         content = file.read(largest + 1)
     if len(content) > largest:
-        raise make_size_error(label, error_type, largest)
+        raise make_size_error(path, label, error_type, largest)
     return content
 
 
@@ -98,9 +98,13 @@ def read_toml(path: Path, label: str, parse_float: Callable[[str], object] = flo
         ) from error
 
 
-def make_size_error(label: str, error_type: type[SfumatoError], largest: int) -> SfumatoError:
+def make_size_error(path: Path, label: str, error_type: type[SfumatoError], largest: int) -> SfumatoError:
     """The error for a file that is too large to be genuine."""
-    return error_type(f"{label} is larger than {largest >> 20} MiB, and no such file needs this; name another one.")
+    return error_type(
+        f"{label} is larger than {largest >> 20} MiB, and no such file needs this; name another one.",
+        code="file-too-large",
+        fields={"file": str(path), "limit": largest},
+    )
 
 
 def read_csv_records(path: Path, error_type: type[SfumatoError], format_message: str) -> list[dict[str, str]]:

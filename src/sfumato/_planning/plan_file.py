@@ -312,11 +312,12 @@ def _lock_plan_file(path: Path) -> tuple[int, bool]:
         except OSError as error:
             os.close(descriptor)
             if isinstance(error, BlockingIOError):
+                code = "plan-file-in-use"
                 problem = (
                     "is being written by another run; publish again when that run has ended, to repeat its release."
                 )
             else:
-                problem = f"cannot be locked: {explain_os_error(error)}."
+                code, problem = "unwritable-file", f"cannot be locked: {explain_os_error(error)}."
             raise TargetError(
                 f"the plan file {str(path)!r} {problem}", code=code, fields={"file": str(path)}
             ) from error

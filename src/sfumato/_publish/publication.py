@@ -265,7 +265,7 @@ def _describe(folder: Path, manifest: Manifest, survey: TableScan, engine: Engin
     The digests are those of the data as it was meant to be written; the verification reads the files themselves.
     """
     if manifest.domain != survey.histogram.values:
-        raise InternalError("the design differs from the requested one. Please report this.")
+        raise InternalError("the design differs from the requested one. Please report this.", code="design-differs")
     if manifest.weights is not None:
         write_weights(manifest, survey.sensitive, folder / WEIGHTS)
     for name, tables in manifest.copies.items():
@@ -283,7 +283,11 @@ def _describe(folder: Path, manifest: Manifest, survey: TableScan, engine: Engin
         disk_sync.result()
     for check in verification.checks:
         if not check.has_passed and check.name != FITNESS:
-            raise InternalError(f"the release failed its own check of {check.name}: {check.detail} Please report this.")
+            raise InternalError(
+                f"the release failed its own check of {check.name}: {check.detail} Please report this.",
+                code="release-fails-check",
+                fields={"check": check.name},
+            )
 
 
 def _make_manifest(request: Request, survey: TableScan, rewrite: Rewrite, description: Description) -> Manifest:

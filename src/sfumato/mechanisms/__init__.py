@@ -106,7 +106,9 @@ def find_mechanism(name: str) -> AnyMechanism:
     """Finds a mechanism by its name."""
     mechanism = REGISTRY.get(name)
     if mechanism is None:
-        raise InternalError(f"there is no mechanism {name!r}. Please report this.")
+        raise InternalError(
+            f"there is no mechanism {name!r}. Please report this.", code="unknown-mechanism", fields={"mechanism": name}
+        )
     return mechanism
 
 

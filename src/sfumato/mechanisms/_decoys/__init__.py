@@ -147,7 +147,7 @@ def plan(histogram: Histogram, spec: DecoyGroups, options: Options, draws: Draws
     """Makes the groups of each column; refuses a value that is too frequent for them."""
     sizes = histogram.axes or (histogram.domain_size,)
     if math.prod(sizes) != histogram.domain_size:
-        raise InternalError("the columns do not have the combinations of the domain.")
+        raise InternalError("the columns do not have the combinations of the domain.", code="columns-do-not-fit-domain")
     columns = []
     for number, margin in enumerate(compute_margins(histogram.counts, sizes)):
         counts = margin.tolist()
@@ -169,7 +169,7 @@ def _list_column_values(domain: Sequence[Value], sizes: Sequence[int], number: i
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Draws a value of each record's group, uniformly and independently, for each column."""
     if slots is None:
-        raise InternalError("decoys need slots.")
+        raise InternalError("decoys need slots.", code="no-slots")
     published = np.zeros(1, dtype=np.int64)
     for number, (column, own_codes, own_slots) in enumerate(
         zip(plan.columns, split_codes(codes, plan.sizes), np.atleast_2d(slots), strict=True)

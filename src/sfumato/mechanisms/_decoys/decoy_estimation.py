@@ -65,7 +65,7 @@ class DecoyDesign(Protocol):
 
 def _require_whole(tally: Tally) -> Tally:
     if tally.release_tally is None:
-        raise InternalError("counts from decoys need the counts of the whole release.")
+        raise InternalError("counts from decoys need the counts of the whole release.", code="no-release-counts")
     return tally.release_tally
 
 

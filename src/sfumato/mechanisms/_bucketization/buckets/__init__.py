@@ -204,7 +204,7 @@ def deal_records(  # noqa: PLR0913, PLR0917 - the choice, and the parameters of 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Finds the bucket of each record by its value and slot."""
     if slots is None:
-        raise InternalError("buckets need slots.")
+        raise InternalError("buckets need slots.", code="no-slots")
     return PerturbedRecords(None, plan.find_ids(plan.dealing.find_buckets(codes, slots)))
 
 

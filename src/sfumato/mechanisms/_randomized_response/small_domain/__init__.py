@@ -134,7 +134,7 @@ class Plan:
     def _compute_amplification(self, cell: merging.CountedCell) -> Fraction:
         amplification = cell.compute_amplification(self.bound.posterior)
         if amplification is None:
-            raise InternalError("a sub-table has no protected value.")
+            raise InternalError("a sub-table has no protected value.", code="nothing-protected")
         return amplification
 
     @cached_property
@@ -253,7 +253,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Finds the sub-table of each record by its slot, and perturbs it among the values of that sub-table."""
     if slots is None:
-        raise InternalError("small-domain needs slots.")
+        raise InternalError("small-domain needs slots.", code="no-slots")
     operator = plan.design.operator
     cells = plan.layout.find_cells(codes, slots)
     is_kept, swapped = plan.retention_draws.draw(draws.get_stream(f"{NAME}/coins"), first_row, cells)

@@ -60,7 +60,10 @@ class CellShape:
         """The probability that a record keeps its value."""
         keep, swap = self.split_outcomes(posterior)
         if keep <= 0:
-            raise InternalError(f"a sub-table with prior {self.prior} has no retention at the posterior {posterior}.")
+            raise InternalError(
+                f"a sub-table with prior {self.prior} has no retention at the posterior {posterior}.",
+                code="no-retention",
+            )
         return Fraction(keep, keep + self.domain_size * swap)
 
     def compute_swap_probability(self, posterior: Fraction) -> Fraction:

@@ -144,7 +144,8 @@ def _check_levels(hierarchy: Hierarchy, numbers: Sequence[int], groups: Sequence
         )
     if len(numbers) == 1:
         raise InfeasibleError(
-            f"no level above {first!r} has a share and several groups; give one a share, or use the mechanism 'subset'.",
+            f"no level above {first!r} has a share and several groups; give one a share, or use the mechanism "
+            "'subset'.",
             code="too-few-levels",
             fields={"level": first},
         )
