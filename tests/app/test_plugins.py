@@ -89,7 +89,10 @@ def test_plugin_without_a_verifier_is_planned_and_not_published(desk: Path, tabl
     asked = (table, "--sensitive", "disease", *BOUND, "--mechanism", "toy", "--json")
     made = with_plugins(folder, "publish", *asked, "--out", "release")
     assert made.code == 2
-    assert (made.json["error"]["kind"], made.json["error"]["fields"]["capability"]) == ("missing-capability", "Verifier")
+    assert (made.json["error"]["kind"], made.json["error"]["fields"]["capability"]) == (
+        "missing-capability",
+        "Verifier",
+    )
     assert not Path("release").exists()
     assert with_plugins(folder, "plan", *asked).code == 0
 

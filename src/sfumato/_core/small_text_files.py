@@ -52,7 +52,7 @@ def read_csv_lines(
         ) from error
     except UnicodeDecodeError as error:
         raise error_type(
-            f"{label} is not UTF-8 text; save it as UTF-8.", code="not-utf8", fields={"file": str(path)}
+            f"{label} is not UTF-8 text; save it as UTF-8.", code="other-encoding", fields={"file": str(path)}
         ) from error
     except csv.Error as error:
         raise error_type(format_message, code="wrong-file-format", fields={"file": str(path)}) from error
@@ -85,7 +85,7 @@ def read_toml(path: Path, label: str, parse_float: Callable[[str], object] = flo
         ) from error
     except UnicodeDecodeError as error:
         raise SpecError(
-            f"{label} is not UTF-8 text; save it as UTF-8.", code="not-utf8", fields={"file": str(path)}
+            f"{label} is not UTF-8 text; save it as UTF-8.", code="other-encoding", fields={"file": str(path)}
         ) from error
     except SpecError:
         raise

@@ -17,7 +17,7 @@ from sfumato._profile.table_profile import FEW_RECORDS, MOST_BYTES, MOST_VALUES,
 from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas
 from sfumato._records.column_codes import CodedColumn, RawColumn, SensitiveColumns, TableColumn
 from sfumato._request.schema import MergedValues, NullPolicy, Schema
-from sfumato.errors import SchemaError
+from sfumato.errors import ErrorField, SchemaError
 
 MANY_VALUES = 1000
 """Above this number of values, a column is nearly unique also if most records share their value with very few others.
@@ -233,6 +233,18 @@ def explain_uniqueness(column: ColumnProfile, rows: int, rows_each: int = 1) -> 
     return None
 
 
+def _list_uniqueness_facts(column: ColumnProfile, rows: int, rows_each: int) -> dict[str, ErrorField]:
+    """The counts that make the values of a column identify persons."""
+    if column.is_wide:
+        return {"column": column.name, "most_values": MOST_VALUES}
+    return {
+        "column": column.name,
+        "records": rows - column.missing,
+        "unique": column.count_unique(rows_each),
+        "nearly_unique": column.count_nearly_unique(rows_each),
+    }
+
+
 def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
     if not schema.confirmed_columns.isdisjoint(
         {column.name, *(schema.compound if column.name == schema.sensitive_name else ())}
@@ -240,13 +252,14 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
         return
     if (why := explain_uniqueness(column, rows, schema.person_rows.max_rows)) is None:
         return
+    facts = _list_uniqueness_facts(column, rows, schema.person_rows.max_rows)
     if column.name in (schema.sensitive_name, *schema.sensitive_columns):
         named = column.name if column.name in schema.sensitive_columns else schema.sensitive_columns[0]
         raise SchemaError(
             f"the sensitive column {column.name!r} {why}: it looks like an identifier or free text; group its values "
             f"first, or confirm it by name (`keep={[named]!r}`).",
             code="sensitive-identifier",
-            fields={"column": column.name},
+            fields=facts,
         )
     if pa.types.is_string(column.type) and has_decimal_commas(column.values):
         raise SchemaError(
@@ -254,14 +267,14 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
             f"(`decimal=','`) and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
             f"(`drop={[column.name]!r}`).",
             code="decimal-commas",
-            fields={"column": column.name},
+            fields=facts,
         )
     raise SchemaError(
         f"column {column.name!r} {why}, so it identifies persons: remove it (`person={column.name!r}` if its "
         f"values identify the person of each row, otherwise `identifier={[column.name]!r}`), group its values into "
         f"ranges (`ranges={{{column.name!r}: ...}}`), or confirm it by name (`keep={[column.name]!r}`).",
         code="nearly-unique",
-        fields={"column": column.name},
+        fields=facts,
     )
 
 

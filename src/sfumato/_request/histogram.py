@@ -38,7 +38,7 @@ class Histogram:
             )
         if self.hierarchy is not None and self.hierarchy.domain != self.values:
             raise SchemaError(
-                "the hierarchy has other values than the column, or another order.", code="other-values-than-hierarchy"
+                "the hierarchy has other values than the column, or another order.", code="hierarchy-of-other-domain"
             )
         if any(count < 0 for count in self.counts):
             raise SchemaError("a count is below zero.", code="negative-count")

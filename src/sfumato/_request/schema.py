@@ -393,8 +393,8 @@ class Schema:
         if taken_name := next((level for level in levels if level.lower() in lowered), None):
             raise SchemaError(
                 f"the table has a column {taken_name!r}, which is the name of a level of the hierarchy; rename one.",
-                code="column-name-taken",
-                fields={"column": taken_name, "by": "level"},
+                code="column-named-as-level",
+                fields={"column": taken_name},
             )
         if not any(self.get_role(name) is Role.PUBLIC for name in columns):
             raise SchemaError(

@@ -130,7 +130,7 @@ class QuestionPageOptions(OptionGroup):
             if release.resolve() in self.page.resolve().parents:
                 raise TargetError(
                     f"the page {str(self.page)!r} would be inside the release; write it elsewhere.",
-                    code="page-in-release",
+                    code="inside-release",
                     fields={"file": str(self.page)},
                 )
             check_place(self.page, force=force)

@@ -74,7 +74,7 @@ def _check_arguments(count: int, total: int, group_size: int) -> tuple[int, int,
             f"{count} of {total} records have the value, but groups of {group_size} allow at most "
             f"{total // group_size}.",
             code="value-too-frequent",
-            fields={"records": total, "count": count, "largest": total // group_size, "group_size": group_size},
+            fields={"records": total, "count": count, "largest_count": total // group_size, "group_size": group_size},
         )
     return count, total, group_size
 
@@ -99,5 +99,11 @@ def check_eligible(values: Sequence[Value], counts: Sequence[int], group_size: i
         f"one value {sentence}",
         sentence_with_values=f"{value!r} {sentence}",
         code="value-too-frequent",
-        fields={"records": total, "count": largest_count, "largest": total // group_size, "group_size": group_size},
+        fields={
+            "records": total,
+            "count": largest_count,
+            "largest_count": total // group_size,
+            "group_size": group_size,
+            "largest_group_size": largest,
+        },
     )
