@@ -15,6 +15,7 @@ from command_line import BOUND, complaint, content, people, publishing, run, suc
 from sfumato import BreachBound, Notice, NoticeError, NoticeWarning, Request, Schema, SfumatoError, SpecError, publish
 from sfumato._publish.publication_plan import list_notice_codes
 from sfumato._request.warnings import NOTICE_CODES
+from sfumato.cli.output import report_failure
 from sfumato.mechanisms import REGISTRY
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"

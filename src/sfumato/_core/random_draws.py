@@ -70,7 +70,7 @@ class Draws:
         if len(bytes(self.key)) != KEY_BYTES:  # a string could have this length, but is not a key
             raise SpecError(
                 f"a key has {KEY_BYTES} bytes ({2 * KEY_BYTES} hexadecimal digits), not {len(self.key)}.",
-                code="wrong-key",
+                code="wrong-key-length",
                 fields={"bytes": len(self.key), "expected": KEY_BYTES},
             )
 
@@ -85,7 +85,7 @@ class Draws:
         try:
             key = bytes.fromhex(digits)
         except ValueError as error:
-            raise SpecError("a test key must consist of hexadecimal digits.", code="wrong-key") from error
+            raise SpecError("a test key must consist of hexadecimal digits.", code="key-not-hexadecimal") from error
         return cls(key, is_test=True)
 
     def bind_to_table(self, content: str) -> Draws:

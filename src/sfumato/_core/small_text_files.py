@@ -90,11 +90,12 @@ def read_toml(path: Path, label: str, parse_float: Callable[[str], object] = flo
     except SpecError:
         raise
     except (ValueError, RecursionError) as error:
-        problem = (
-            str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a value is too long or too deeply nested"
-        )
+        is_syntax = isinstance(error, tomllib.TOMLDecodeError)
+        problem = str(error) if is_syntax else "a value is too long or too deeply nested"
         raise SpecError(
-            f"{label} is not TOML: {problem[:1].lower()}{problem[1:]}.", code="not-toml", fields={"file": str(path)}
+            f"{label} is not TOML: {problem[:1].lower()}{problem[1:]}.",
+            code="not-toml" if is_syntax else "toml-value-too-large",
+            fields={"file": str(path)},
         ) from error
 
 
@@ -152,6 +153,6 @@ def match_to_domain(entries: Mapping[Value, Entry], values: Sequence[Value], wha
         raise SpecError(
             f"there is a {what} for a value that is not in the domain: {listing}; correct it.",
             code="value-outside-domain",
-            fields={"values": len(unknown_values)},
+            fields={"what": what, "values": len(unknown_values)},
         )
     return tuple(matched_entries)
