@@ -162,7 +162,7 @@ def test_buckets_are_not_scored_without_the_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_table_that_has_changed_is_refused_in_a_sentence(subset: Made, tmp_path: Path) -> None:
+def test_table_that_has_changed_is_refused(subset: Made, tmp_path: Path) -> None:
     release, table = subset.release.path, subset.request.table
     ages = table.set_column(0, "age", pa.array([31, *table["age"].to_pylist()[1:]]))
     with refuses(ReleaseFormatError, "public-columns-differ"):

@@ -94,7 +94,7 @@ def test_column_named_twice_in_one_role_is_one() -> None:
     ],
     ids=lambda named: next(iter(named)),
 )
-def test_name_of_no_column_is_refused_with_the_columns_there_are(named: dict[str, Any]) -> None:
+def test_name_of_no_column_is_refused(named: dict[str, Any]) -> None:
     with refuses(SchemaError, "missing-column", column="nmae"):
         Schema.of("disease", **named).check_columns(COLUMNS)
 
