@@ -109,7 +109,7 @@ class PostgresTable:
     def of(cls, name: str) -> PostgresTable:
         """The table at an address; a malformed address is refused without repeating it."""
         if (match := ADDRESS_PATTERN.fullmatch(name)) is None:
-            raise SourceError(ADDRESS_HELP)
+            raise SourceError(ADDRESS_HELP, code="wrong-address")
         user, options = match["user"], match["options"] or ""
         user_prefix = "" if user is None else f"{user}@"
         safe_options = "&".join(
@@ -137,7 +137,11 @@ class PostgresTable:
             failure = error
         if failure is not None:  # outside the except block, because a traceback would show libpq's message
             why = next((reason for mark, reason in REASONS if mark in str(failure)), "the server refuses")
-            raise SourceError(f"the table {self.table!r} cannot be read from PostgreSQL: {why}.") from None
+            raise SourceError(
+                f"the table {self.table!r} cannot be read from PostgreSQL: {why}.",
+                code="unreadable-table",
+                fields={"table": self.table, "reason": why},
+            ) from None
 
     def _write_query(self, cursor: Any) -> str:
         oid, table_sql = self._find_table(cursor)
@@ -158,7 +162,11 @@ class PostgresTable:
             (quoted,),
         )
         if (table_row := cursor.fetchone()) is None:
-            raise SourceError(f"there is no table {self.table!r} in the database; name it as schema.table.")
+            raise SourceError(
+                f"there is no table {self.table!r} in the database; name it as schema.table.",
+                code="unknown-table",
+                fields={"table": self.table},
+            )
         return table_row[0], table_row[1]
 
 

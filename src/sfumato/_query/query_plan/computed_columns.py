@@ -147,7 +147,10 @@ class _ColumnComputer:
             .type
         )
         if find_field_type(kind) not in ("integer", "number") and not pa.types.is_null(kind):
-            raise QueryError("an estimate can be combined with numbers only, not with strings, dates or booleans.")
+            raise QueryError(
+                "an estimate can be combined with numbers only, not with strings, dates or booleans.",
+                code="estimate-with-other-type",
+            )
         get = self._make_getter(exp.Cast(this=node.copy(), to=exp.DataType.build("double")))
         return lambda line: None if get(line) is None else Number(float(get(line)))
 
@@ -247,5 +250,6 @@ def explain_unknown_function(node: Tree) -> QueryError:
     """The error for a function of an estimate without a known error."""
     return QueryError(
         f"{node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()} of an estimate has no known "
-        "error; use + - * /, ROUND, CAST to a number, LN, LOG, EXP, SQRT, ABS, POWER, CASE and COALESCE."
+        "error; use + - * /, ROUND, CAST to a number, LN, LOG, EXP, SQRT, ABS, POWER, CASE and COALESCE.",
+        code="unsupported-function-of-estimate",
     )
