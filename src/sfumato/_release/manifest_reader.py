@@ -96,7 +96,7 @@ def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> Json:
         raise ReleaseFormatError(
             f"{MANIFEST} has the key {_format_key(repeated_key)} twice in one place; {GET_AGAIN}.",
             code="repeated-key",
-            fields={"key": _format_key(repeated_key), "file": MANIFEST},
+            fields={"key": str(repeated_key)[:MAX_SHOWN_LETTERS], "file": MANIFEST},
         )
     return entries
 
@@ -235,7 +235,7 @@ def _make_unknown_key_error(key: str, location: str) -> ReleaseFormatError:
     return ReleaseFormatError(
         f"{MANIFEST} has the unknown key {_format_key(key)}{place}; {GET_AGAIN}.",
         code="unknown-key",
-        fields={"key": _format_key(key), "file": MANIFEST},
+        fields={"key": str(key)[:MAX_SHOWN_LETTERS], "file": MANIFEST},
     )
 
 

@@ -92,31 +92,32 @@ def read_totals(path: Path) -> KnownTotals:
         raise QueryError(
             f"{name} must have the column {TOTAL!r} and at least one column of the answer, each once.",
             code="invalid-totals-header",
-            fields={"file": name},
+            fields={"file": str(path)},
         )
     totals_by_key: dict[tuple[str, ...], float] = {}
     for number, row in enumerate(rows, 2):
-        key, total = _parse_line(name, number, header, row)
+        key, total = _parse_line(path, number, header, row)
         if key in totals_by_key:
             raise QueryError(
                 f"line {number} of {name} repeats the values of another line; write one total for them.",
                 code="repeated-total",
-                fields={"file": name, "line": number},
+                fields={"file": str(path), "line": number},
             )
         totals_by_key[key] = total
     if not totals_by_key:
         raise QueryError(
-            f"{name} has no rows; write one for each known total.", code="no-totals", fields={"file": name}
+            f"{name} has no rows; write one for each known total.", code="no-totals", fields={"file": str(path)}
         )
     return KnownTotals(tuple(column_name for column_name in header if column_name != TOTAL), totals_by_key, name)
 
 
-def _parse_line(name: str, number: int, header: Sequence[str], row: Sequence[str]) -> tuple[tuple[str, ...], float]:
+def _parse_line(path: Path, number: int, header: Sequence[str], row: Sequence[str]) -> tuple[tuple[str, ...], float]:
+    name = repr(str(path))
     if len(row) != len(header) or any(len(text) > LONGEST_VALUE for text in row):
         raise QueryError(
             f"line {number} of {name} has {len(row)} fields, but the header has {len(header)}.",
             code="wrong-number-of-fields",
-            fields={"file": name, "line": number, "fields": len(row), "columns": len(header)},
+            fields={"file": str(path), "line": number, "fields": len(row), "columns": len(header)},
         )
     place = header.index(TOTAL)
     try:
@@ -127,6 +128,6 @@ def _parse_line(name: str, number: int, header: Sequence[str], row: Sequence[str
         raise QueryError(
             f"line {number} of {name} has no valid total: write a number from 0, such as 1234 or 56.7.",
             code="invalid-total",
-            fields={"file": name, "line": number},
+            fields={"file": str(path), "line": number},
         )
     return tuple(text for position, text in enumerate(row) if position != place), total

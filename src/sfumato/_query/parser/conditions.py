@@ -160,7 +160,7 @@ class Domain:
             raise QueryError(
                 "the join gives some values of the sensitive column several rows, which would count a record "
                 "several times; join a table in which the column is unique.",
-                code="repeated-records",
+                code="join-repeats-values",
             )
 
     def _explain_no_match(self) -> QueryError:

@@ -209,5 +209,5 @@ def check_unique_records(source: FromClause, session: Session, where: str | None
         raise QueryError(
             "the join counts some records several times, which the error bars do not allow for; join a table in "
             "which the columns of the join are unique, or make them unique with SELECT DISTINCT or GROUP BY.",
-            code="repeated-records",
+            code="join-repeats-records",
         )

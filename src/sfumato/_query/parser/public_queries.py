@@ -191,6 +191,7 @@ def check_table(table: Tree, session: Session) -> None:
         raise QueryError(
             f"use only the tables {TABLE}{attached_names}: SELECT ... FROM {TABLE} ...{attach_hint}",
             code="unknown-table",
+            fields={"table": table.name},
         )
 
 

@@ -248,8 +248,10 @@ def _apply_function(function: Function, inner: Callable[[int], Formula | None]) 
 
 def explain_unknown_function(node: Tree) -> QueryError:
     """The error for a function of an estimate without a known error."""
+    name = node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()
     return QueryError(
-        f"{node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()} of an estimate has no known "
-        "error; use + - * /, ROUND, CAST to a number, LN, LOG, EXP, SQRT, ABS, POWER, CASE and COALESCE.",
+        f"{name} of an estimate has no known error; use + - * /, ROUND, CAST to a number, LN, LOG, EXP, SQRT, ABS, "
+        "POWER, CASE and COALESCE.",
         code="unsupported-function-of-estimate",
+        fields={"function": name},
     )

@@ -138,7 +138,7 @@ def _aggregate(
     raise QueryError(
         f"{function.sql_name()} of estimates would measure their errors more than the groups; use SUM, AVG, COUNT, "
         "MIN and MAX of them.",
-        code="unsupported-aggregate",
+        code="aggregate-of-estimates",
         fields={"aggregate": function.sql_name()},
     )
 
