@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from command_line import content, write_csv
 from postgres_server import Server, serving
+from refusals import refuses
 from releases import WAYS, known_key
 from sfumato import BreachBound, Request, Schema, publish
 from sfumato._core.random_draws import Draws
@@ -157,7 +158,7 @@ def refuse_other(one: Any, other: Any, desk: Path) -> None:
         Request(one, schema=Schema.of("disease"), spec=BOUND, mechanism="uniform"), "release", plan_file="private.plan"
     )
     before = content(desk)
-    with pytest.raises(ReleaseFormatError, match="belongs to another table"):
+    with refuses(ReleaseFormatError, "plan-file-of-another-table"):
         publish(
             Request(other, schema=Schema.of("disease"), spec=BOUND, mechanism="uniform"),
             "second",

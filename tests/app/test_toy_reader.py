@@ -9,6 +9,7 @@ import pytest
 
 import toy_reader
 from command_line import complaint, content, people, run, succeed
+from refusals import refuses
 from sfumato import BreachBound, Request, Schema, publish, verify
 from sfumato._readers.open_table import open_source
 from sfumato._readers.reader_registry import READERS, describe_endings, describe_tables
@@ -54,7 +55,7 @@ def test_plan_file_is_refused_for_another_table_of_the_reader(archive: Path, des
     changed = people(3000)
     changed["disease"] = changed["disease"][::-1]
     np.savez(archive, **{name: np.array(values) for name, values in changed.items()})
-    with pytest.raises(ReleaseFormatError, match="another table"):
+    with refuses(ReleaseFormatError, "plan-file-of-another-table"):
         publish(request, "second", plan_file="private.plan")
     assert content(desk / "release") == before
 

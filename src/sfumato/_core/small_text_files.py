@@ -52,7 +52,7 @@ def read_csv_lines(
         ) from error
     except UnicodeDecodeError as error:
         raise error_type(
-            f"{label} is not UTF-8 text; save it as UTF-8.", code="not-utf8", fields={"file": str(path)}
+            f"{label} is not UTF-8 text; save it as UTF-8.", code="other-encoding", fields={"file": str(path)}
         ) from error
     except csv.Error as error:
         raise error_type(format_message, code="wrong-file-format", fields={"file": str(path)}) from error
@@ -63,10 +63,10 @@ def read_small(path: Path, label: str, error_type: type[SfumatoError], largest: 
     """The bytes of a file; a file above the limit is rejected before it is in memory, even an endless one."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size > largest:
-            raise make_size_error(label, error_type, largest)
+            raise make_size_error(path, label, error_type, largest)
         content = file.read(largest + 1)
     if len(content) > largest:
-        raise make_size_error(label, error_type, largest)
+        raise make_size_error(path, label, error_type, largest)
     return content
 
 
@@ -85,22 +85,27 @@ def read_toml(path: Path, label: str, parse_float: Callable[[str], object] = flo
         ) from error
     except UnicodeDecodeError as error:
         raise SpecError(
-            f"{label} is not UTF-8 text; save it as UTF-8.", code="not-utf8", fields={"file": str(path)}
+            f"{label} is not UTF-8 text; save it as UTF-8.", code="other-encoding", fields={"file": str(path)}
         ) from error
     except SpecError:
         raise
     except (ValueError, RecursionError) as error:
-        problem = (
-            str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a value is too long or too deeply nested"
-        )
+        is_syntax = isinstance(error, tomllib.TOMLDecodeError)
+        problem = str(error) if is_syntax else "a value is too long or too deeply nested"
         raise SpecError(
-            f"{label} is not TOML: {problem[:1].lower()}{problem[1:]}.", code="not-toml", fields={"file": str(path)}
+            f"{label} is not TOML: {problem[:1].lower()}{problem[1:]}.",
+            code="not-toml" if is_syntax else "toml-value-too-large",
+            fields={"file": str(path)},
         ) from error
 
 
-def make_size_error(label: str, error_type: type[SfumatoError], largest: int) -> SfumatoError:
+def make_size_error(path: Path, label: str, error_type: type[SfumatoError], largest: int) -> SfumatoError:
     """The error for a file that is too large to be genuine."""
-    return error_type(f"{label} is larger than {largest >> 20} MiB, and no such file needs this; name another one.")
+    return error_type(
+        f"{label} is larger than {largest >> 20} MiB, and no such file needs this; name another one.",
+        code="file-too-large",
+        fields={"file": str(path), "limit": largest},
+    )
 
 
 def read_csv_records(path: Path, error_type: type[SfumatoError], format_message: str) -> list[dict[str, str]]:
@@ -148,6 +153,6 @@ def match_to_domain(entries: Mapping[Value, Entry], values: Sequence[Value], wha
         raise SpecError(
             f"there is a {what} for a value that is not in the domain: {listing}; correct it.",
             code="value-outside-domain",
-            fields={"values": len(unknown_values)},
+            fields={"what": what, "values": len(unknown_values)},
         )
     return tuple(matched_entries)

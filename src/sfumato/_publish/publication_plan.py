@@ -92,7 +92,9 @@ def open_table(request: Request, folder: Path, engine: Engine) -> Source:
         row_progress=lambda rows: engine.progress("reading", rows, None),
     )
     if unknown := next((name for name in request.read.text if name not in source.schema.names), None):
-        raise SchemaError(explain_missing_column(unknown, source.schema.names))
+        raise SchemaError(
+            explain_missing_column(unknown, source.schema.names), code="missing-column", fields={"column": unknown}
+        )
     return source
 
 
@@ -120,10 +122,12 @@ def survey_table(  # noqa: PLR0913 - the request, and where it is read
     names = source.schema.names
     for name in request.accept_disclosing:  # a column that is not published needs no acceptance
         if name not in names:
-            raise SchemaError(explain_missing_column(name, names))
+            raise SchemaError(explain_missing_column(name, names), code="missing-column", fields={"column": name})
         if request.schema.get_role(name) is not Role.PUBLIC:
             raise SchemaError(
-                f"column {name!r} is not public, so there is nothing to accept; remove it from the accepted columns."
+                f"column {name!r} is not public, so there is nothing to accept; remove it from the accepted columns.",
+                code="column-not-public",
+                fields={"column": name},
             )
     table_survey = run_survey(request.schema)
     histogram, sensitive = table_survey.histogram, table_survey.sensitive

@@ -226,5 +226,7 @@ def check_predictive_columns(predictions: Sequence[ColumnPrediction]) -> None:
     named_columns = list(dict.fromkeys(single_columns)) or list(predictive[0].columns[:1])
     raise InfeasibleError(
         f"{predictive[0].sentence}. Perturbing {predictive[0].protected_column!r} does not hide that: drop the column "
-        f"(`drop={named_columns!r}`), coarsen it, or accept the disclosure (`accept_disclosing={named_columns!r}`)."
+        f"(`drop={named_columns!r}`), coarsen it, or accept the disclosure (`accept_disclosing={named_columns!r}`).",
+        code="disclosing-columns",
+        fields={"columns": ", ".join(named_columns), "protected_column": predictive[0].protected_column},
     )

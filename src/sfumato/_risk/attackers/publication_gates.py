@@ -65,7 +65,9 @@ def check_breaches(column_breaches: Sequence[Breach], limit: Fraction) -> None:
         f"an attacker who knows a person's {worst_breach.column!r} breaches the bound for "
         f"{worst_breach.breached_share:.1%} of the records (confidence up to {worst_breach.worst_posterior:.2f}); "
         f"the limit is {float(limit):.2%}. The guarantee of this mechanism covers only the marginal prior: "
-        f"{ALTERNATIVES}, raise `breach_limit=`, or accept it with `accept_marginal_prior=True`."
+        f"{ALTERNATIVES}, raise `breach_limit=`, or accept it with `accept_marginal_prior=True`.",
+        code="bound-breached",
+        fields={"column": worst_breach.column, "share": worst_breach.breached_share, "limit": str(limit)},
     )
 
 
@@ -89,5 +91,7 @@ def check_lifted_records(attack_results: Sequence[Attack], mechanism: AnyMechani
         f"an attacker who knows a person's {worst_attack.known_columns[0]!r} and has the release believes the true "
         f"{worst_attack.protected_column!r} of {worst_belief.share_well_above:.0%} of the records well above "
         f"the bound (confidence up to {worst_belief.worst_belief:.2f}); the guarantee of this mechanism covers only an "
-        f"attacker who knows nothing else: {ALTERNATIVES}, or accept it with `accept_exposure=True`."
+        f"attacker who knows nothing else: {ALTERNATIVES}, or accept it with `accept_exposure=True`.",
+        code="beliefs-raised",
+        fields={"column": worst_attack.known_columns[0], "share": worst_belief.share_well_above},
     )

@@ -147,7 +147,7 @@ def plan(histogram: Histogram, spec: DecoyGroups, options: Options, draws: Draws
     """Makes the groups of each column; refuses a value that is too frequent for them."""
     sizes = histogram.axes or (histogram.domain_size,)
     if math.prod(sizes) != histogram.domain_size:
-        raise InternalError("the columns do not have the combinations of the domain.")
+        raise InternalError("the columns do not have the combinations of the domain.", code="columns-do-not-fit-domain")
     columns = []
     for number, margin in enumerate(compute_margins(histogram.counts, sizes)):
         counts = margin.tolist()
@@ -169,7 +169,7 @@ def _list_column_values(domain: Sequence[Value], sizes: Sequence[int], number: i
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Draws a value of each record's group, uniformly and independently, for each column."""
     if slots is None:
-        raise InternalError("decoys need slots.")
+        raise InternalError("decoys need slots.", code="no-slots")
     published = np.zeros(1, dtype=np.int64)
     for number, (column, own_codes, own_slots) in enumerate(
         zip(plan.columns, split_codes(codes, plan.sizes), np.atleast_2d(slots), strict=True)
@@ -204,9 +204,17 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
         domains = (values_from_json(design_json["domain"], types),)
     parsed_design = Design(domains, int(design_json["group_size"]), GroupCreation(design_json["groups"]))
     if any(len(set(domain)) != len(domain) or len(domain) < parsed_design.group_size for domain in domains):
-        raise ReleaseFormatError("a domain of the design is too small for its groups, or names a value twice.")
+        raise ReleaseFormatError(
+            "a domain of the design is too small for its groups, or names a value twice.",
+            code="damaged-design",
+            fields={"part": "domains"},
+        )
     if parsed_design.group_size < 2 or math.prod(parsed_design.sizes) > MOST_COMBINATIONS:  # noqa: PLR2004
-        raise ReleaseFormatError("the design's groups are too small, or its domain is too large.")
+        raise ReleaseFormatError(
+            "the design's groups are too small, or its domain is too large.",
+            code="damaged-design",
+            fields={"part": "groups"},
+        )
     return parsed_design
 
 

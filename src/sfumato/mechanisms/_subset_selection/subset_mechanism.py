@@ -176,7 +176,9 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     """Reads a design back, given the Data Package types of its columns."""
     domain, bound = values_from_json(design_json["domain"], types), BreachBound.from_json(design_json)
     if len(set(domain)) != len(domain):
-        raise ReleaseFormatError("the design's sets or domain are out of range.")
+        raise ReleaseFormatError(
+            "the design's sets or domain are out of range.", code="damaged-design", fields={"part": "sets"}
+        )
     hold = parse_exact(design_json["hold_probability"], "the chance that a set holds the true value")
     selection = SubsetSelection.read(len(domain), int(design_json["subset_size"]), hold, bound)
     return Design(domain, selection, bound, Form(design_json["form"]))

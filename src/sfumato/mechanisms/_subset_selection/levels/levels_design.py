@@ -223,17 +223,33 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
         levels.append(Level(str(level_entry["name"]), parse_exact(level_entry["share"], "a share"), groups, selection))
         lines.append(tuple(parse_exact(say, "the say of a level") for say in level_entry["says"]))
     if not levels or len(set(domain)) != len(domain) or len({level.name for level in levels}) != len(levels):
-        raise ReleaseFormatError("the design's levels or domain are out of range.")
+        raise ReleaseFormatError(
+            "the design's levels or domain are out of range.", code="damaged-design", fields={"part": "levels"}
+        )
     if any(level.share <= 0 for level in levels) or sum(level.share for level in levels) != 1:
-        raise ReleaseFormatError("the shares of the design's levels do not add up to 1.")
+        raise ReleaseFormatError(
+            "the shares of the design's levels do not add up to 1.", code="damaged-design", fields={"part": "shares"}
+        )
     if any(len(line) != number or min(line) < 0 or sum(line) != 1 for number, line in enumerate(lines, 1)):
-        raise ReleaseFormatError("the design does not say how to combine the counts of its levels.")
+        raise ReleaseFormatError(
+            "the design does not say how to combine the counts of its levels.",
+            code="damaged-design",
+            fields={"part": "weights"},
+        )
     for level in levels:
         if len(level.groups) != len(domain) or set(level.groups) != set(range(level.selection.size)):
-            raise ReleaseFormatError("the groups of the design do not match its domain.")
+            raise ReleaseFormatError(
+                "the groups of the design do not match its domain.", code="damaged-design", fields={"part": "groups"}
+            )
     if len(levels) > MOST_LEVELS:
-        raise ReleaseFormatError("the design has more levels than any valid release.")
+        raise ReleaseFormatError(
+            "the design has more levels than any valid release.", code="damaged-design", fields={"part": "levels"}
+        )
     for below, above in itertools.pairwise(levels):
         if len(set(zip(below.groups, above.groups, strict=True))) != below.selection.size:
-            raise ReleaseFormatError("a group of the design lies in two groups of the level above.")
+            raise ReleaseFormatError(
+                "a group of the design lies in two groups of the level above.",
+                code="damaged-design",
+                fields={"part": "groups"},
+            )
     return Design(domain, tuple(levels), tuple(lines), bound)
