@@ -156,7 +156,7 @@ def check_page(name: str, unpacked: int, size: int) -> None:
     if unpacked > max(MOST_SWELLING * size, FEW_BYTES):
         raise ReleaseFormatError(
             f"a page of {name} would unpack to {unpacked:,} bytes, which is absurd; {GET_AGAIN}.",
-            code="unpacks-too-large",
+            code="page-unpacks-too-large",
             fields={"file": name, "bytes": unpacked},
         )
 
@@ -170,6 +170,6 @@ def _check_lines(name: str, metadata: pq.FileMetaData | None, max_lines: int, fo
         raise ReleaseFormatError(
             f"{name} has {metadata.num_rows:,} lines, and a release like this one needs at most {max_lines:,}; "
             f"{GET_AGAIN}.",
-            code="too-many-records",
-            fields={"file": name, "records": metadata.num_rows, "limit": max_lines},
+            code="too-many-lines",
+            fields={"file": name, "lines": metadata.num_rows, "limit": max_lines},
         )
