@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
+from refusals import refuses
 from releases import people, published
 from sfumato._query import duckdb_session as connection
 from sfumato._query.answer import Answer
@@ -145,7 +146,7 @@ def test_time_runs_while_a_question_is_read(release: Release, monkeypatch: pytes
         time.sleep(0.1)
 
     monkeypatch.setattr(query_size, "check_text", slow)
-    with pytest.raises(QueryError, match=TOO_LONG):
+    with refuses(QueryError, "timeout", seconds=0.1):
         release.sql(COUNT, timeout=0.1)
 
 
@@ -170,13 +171,14 @@ def test_longest_text_is_that_of_the_tables(release: Release) -> None:
     joined = "SELECT max({0}) AS x FROM release JOIN notes ON code = sex".format
     notes = {"notes": pa.table(own)}
     assert release.sql(joined("note"), attach=notes).rows
-    with pytest.raises(QueryError, match="strings of more than 65,536 letters"):
+    with refuses(QueryError, "strings-too-long", limit=65536):
         release.sql(joined("note || note"), attach=notes)
-    with pytest.raises(QueryError, match="letter by letter"):
+    with refuses(QueryError, "strings-too-long-to-compare"):
         release.sql(joined("levenshtein(note, word)"), attach=notes)
 
 
 def test_memory_that_is_full_behind_the_reader_is_our_sentence(release: Release) -> None:
     wide = "SELECT a.word || b.word || c.word AS w FROM release a, release b, release c ORDER BY w LIMIT 90000"
-    with pytest.raises(QueryError, match=r"more memory than 30MB|takes longer"):
+    with pytest.raises(QueryError) as refused:
         release.sql(wide, memory="30MB", timeout=1)
+    assert refused.value.code in ("out-of-memory", "timeout")

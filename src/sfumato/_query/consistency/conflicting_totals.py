@@ -21,7 +21,9 @@ MOST_TRIED = 40
 def check_exact(values: Floats, variances: Floats) -> None:
     """Rejects negative cells without variance."""
     if (values[variances == 0] < 0).any():
-        raise QueryError("a number of the table is known exactly and is negative, so it cannot be a count.")
+        raise QueryError(
+            "a number of the table is known exactly and is negative, so it cannot be a count.", code="negative-count"
+        )
 
 
 def check_remainders(sums: SumConstraints, remainders: Floats, has_free: Mask) -> None:
@@ -39,7 +41,11 @@ def check_remainders(sums: SumConstraints, remainders: Floats, has_free: Mask) -
         )
     else:
         actual_total = f"its exact cells alone {actual_total}" if total >= 0 else "no count is negative"
-    raise QueryError(f"{sums.describe_total(number)} is {_format_number(total)}, but {actual_total}; {REMEDY}")
+    raise QueryError(
+        f"{sums.describe_total(number)} is {_format_number(total)}, but {actual_total}; {REMEDY}",
+        code="conflicting-totals",
+        fields={"totals": 1},
+    )
 
 
 def check_sums(sums: SumConstraints, *, has_signs: bool) -> None:
@@ -64,7 +70,9 @@ def check_sums(sums: SumConstraints, *, has_signs: bool) -> None:
             if one_only[part]:
                 sides.reverse()
             cells = "the same cells" if one_only[part] == other_only[part] else "these cells and more"
-            raise QueryError(f"{sides[0]}, but {sides[1]}, for {cells}; {REMEDY}")
+            raise QueryError(
+                f"{sides[0]}, but {sides[1]}, for {cells}; {REMEDY}", code="conflicting-totals", fields={"totals": 2}
+            )
 
 
 @dataclass(frozen=True)
@@ -165,7 +173,11 @@ def _explain_joint_conflict(sums: SumConstraints, numbers: Sequence[int], qualif
     starts = np.cumsum([0, *(len(family.totals) for family in sums.families)])
     order = sorted(numbers, key=lambda number: -int(np.searchsorted(starts, number, side="right")))
     descriptions = [f"{sums.describe_total(number)} ({_format_number(sums.totals[number])})" for number in order]
-    return QueryError(f"{_list_names(descriptions)} cannot all be true{qualifier}; {REMEDY}")
+    return QueryError(
+        f"{_list_names(descriptions)} cannot all be true{qualifier}; {REMEDY}",
+        code="conflicting-totals",
+        fields={"totals": len(numbers)},
+    )
 
 
 def _list_names(names: Sequence[str]) -> str:
