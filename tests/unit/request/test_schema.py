@@ -126,7 +126,7 @@ def test_nearest_of_two_alike_columns_is_the_first() -> None:
     [
         (["age", "disease", "age"], "repeated-column", {"column": "age"}),
         (["age", "", "disease"], "column-without-name", {}),
-        (["age", "a\0b", "disease"], "zero-in-column-name", {"column": "a\0b"}),
+        (["age", "a\0b", "disease"], "zero-in-column-name", {"column": "a\\x00b"}),
         (["Age", "age", "disease"], "column-names-alike", {"first": "Age", "second": "age"}),
         (["STRASSE", "strasse", "disease"], "column-names-alike", {"first": "STRASSE", "second": "strasse"}),
         (["disease"], "no-public-column", {}),
