@@ -77,7 +77,7 @@ def test_key_of_another_release_and_other_tables_are_refused(tmp_path: Path) -> 
     for wrong, plan in ((whole, "other"), (whole.slice(1), "one"), (whole.take(pa.array(range(ROWS))[::-1]), "one")):
         with refuses(ReleaseFormatError, "order-not-of-plan-file"):
             match_by_key(opened, wrong, tmp_path / plan / "plan")
-    with refuses(ReleaseFormatError, "plan-file-of-another-table"):
+    with refuses(ReleaseFormatError, "order-not-of-plan-file"):
         audit(tmp_path / "one" / "release", table, tmp_path / "other" / "plan")
     other = people(disease=["malaria"] * ROWS)
     with refuses(ReleaseFormatError, "not-the-original"):
