@@ -17,7 +17,7 @@ from sfumato.errors import ErrorField, QueryError
 Refusal = tuple[str, dict[str, ErrorField]]
 
 ONE_SELECT: Refusal = ("not-one-select", {})
-NO_TABLE: Refusal = ("no-table", {})
+NO_TABLE: Refusal = ("no-from-clause", {})
 CONSTRUCT: Refusal = ("unsupported-expression", {})
 PROTECTED: Refusal = ("protected-rows", {"column": "disease"})
 NO_VALUE: Refusal = ("no-matching-value", {"column": "disease"})
