@@ -121,7 +121,7 @@ def test_number_of_a_domain_that_is_marked_is_refused() -> None:
 
 
 def test_one_text_for_a_list_is_refused() -> None:
-    with refuses(SchemaError, "missing-markers-not-a-list"):
+    with refuses(SchemaError, "not-a-list", argument="missing"):
         Request("t.csv", schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"), read=ReadOptions(missing="NA"))  # type: ignore[arg-type]
 
 

@@ -13,7 +13,7 @@ from refusals import refuses
 from sfumato import BreachBound, Request, Schema, publish, verify
 from sfumato._readers.open_table import open_source
 from sfumato._readers.reader_registry import READERS, describe_endings, describe_tables
-from sfumato.errors import ReleaseFormatError
+from sfumato.errors import ReleaseFormatError, SourceError
 
 ROOT = Path(__file__).parents[2]
 BOUND = BreachBound("1/10", "1/2")
@@ -67,5 +67,5 @@ def test_damaged_table_of_the_reader_is_refused(archive: Path, desk: Path) -> No
 
 def test_file_is_nobodys_without_its_line(desk: Path) -> None:
     np.savez(desk / "people.npz", x=np.array([1]))
-    with pytest.raises(Exception, match="cannot be read as a table"):
+    with refuses(SourceError, "wrong-ending", file="people.npz"):
         open_source(desk / "people.npz", desk / "spool")

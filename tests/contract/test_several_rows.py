@@ -106,7 +106,7 @@ def test_bounds_of_their_own_do_not_multiply_as_they_promise() -> None:
 
 
 @pytest.mark.parametrize("mechanism", sorted(set(REGISTRY) - set(OPTIONS)))
-def test_other_mechanisms_refuse_several_rows_and_say_why(mechanism: str) -> None:
+def test_other_mechanisms_refuse_several_rows(mechanism: str) -> None:
     histogram = Histogram.of(list("abcdefgh"), [10] * 8)
     is_met = isinstance(SHARED[2], REGISTRY[mechanism].accepted_requests)
     with refuses(SpecError, "several-rows-not-covered" if is_met else "another-requirement", mechanism=mechanism):

@@ -28,7 +28,7 @@ def parse_exact(number: Exact, what: str = "a number") -> Fraction:
         raise SpecError(
             f"{what} must be exact, and the float {digits} is not: write it as a string, '{digits}'.",
             code="number-not-exact",
-            fields={"subject": what},
+            fields={"subject": what, "given": digits},
         )
     try:
         if isinstance(number, str) and _HUGE.search(number):

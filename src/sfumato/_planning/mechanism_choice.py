@@ -46,39 +46,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     draws = draws or Draws.from_fresh_key()
     guarantee_kind = _check_choice(mechanism, guarantee, options)
     request = spec.resolve(histogram)
-    capable_mechanisms = [candidate for candidate in REGISTRY.values() if candidate.adapt_request(request) is not None]
-    # The odds of a person's rows multiply, so a bound that holds only for some statements would be lost.
-    if request.rows > 1:
-        if (
-            mechanism != AUTO
-            and REGISTRY[mechanism] in capable_mechanisms
-            and not REGISTRY[mechanism].covers_predicates
-        ):
-            raise SpecError(
-                f"the mechanism {mechanism!r} cannot be used: {SEVERAL_ROWS_REASON}",
-                code="several-rows-not-covered",
-                fields={"mechanism": mechanism, "rows": request.rows},
-            )
-        capable_mechanisms = [candidate for candidate in capable_mechanisms if candidate.covers_predicates]
-    if mechanism != AUTO and REGISTRY[mechanism] not in capable_mechanisms:
-        raise SpecError(
-            f"the mechanism {mechanism!r} needs {REGISTRY[mechanism].request.REQUIREMENT_TEXT}, and the request is "
-            "of another kind.",
-            code="another-requirement",
-            fields={"mechanism": mechanism},
-        )
-    if stray := next((name for name in options if REGISTRY[name] not in capable_mechanisms), None):
-        raise SpecError(
-            f"options of {stray!r} were given, which does not support this kind of request; remove them.",
-            code="options-of-another-mechanism",
-            fields={"mechanism": stray},
-        )
-    if mechanism == AUTO and (plugin_name := next((name for name in options if name in REGISTRY.added_names), None)):
-        raise SpecError(
-            f"options of {plugin_name!r} were given, which is never chosen automatically; name it as the mechanism.",
-            code="mechanism-not-chosen-automatically",
-            fields={"mechanism": plugin_name},
-        )
+    capable_mechanisms = _select_capable(mechanism, request, options)
     eligible_mechanisms = [
         candidate
         for candidate in capable_mechanisms
@@ -134,6 +102,44 @@ def add_shared_options(options: OptionValues, mechanisms: Sequence[AnyMechanism]
         if shared and mechanism.name not in options:
             all_options[mechanism.name] = mechanism.options(**shared)
     return all_options
+
+
+def _select_capable(mechanism: str, request: PrivacySpec, options: OptionValues) -> list[AnyMechanism]:
+    """The mechanisms that can meet the request; refuses a named one that cannot, and options of such a one."""
+    capable_mechanisms = [candidate for candidate in REGISTRY.values() if candidate.adapt_request(request) is not None]
+    # The odds of a person's rows multiply, so a bound that holds only for some statements would be lost.
+    if request.rows > 1:
+        if (
+            mechanism != AUTO
+            and REGISTRY[mechanism] in capable_mechanisms
+            and not REGISTRY[mechanism].covers_predicates
+        ):
+            raise SpecError(
+                f"the mechanism {mechanism!r} cannot be used: {SEVERAL_ROWS_REASON}",
+                code="several-rows-not-covered",
+                fields={"mechanism": mechanism, "rows": request.rows},
+            )
+        capable_mechanisms = [candidate for candidate in capable_mechanisms if candidate.covers_predicates]
+    if mechanism != AUTO and REGISTRY[mechanism] not in capable_mechanisms:
+        raise SpecError(
+            f"the mechanism {mechanism!r} needs {REGISTRY[mechanism].request.REQUIREMENT_TEXT}, and the request is "
+            "of another kind.",
+            code="another-requirement",
+            fields={"mechanism": mechanism},
+        )
+    if stray := next((name for name in options if REGISTRY[name] not in capable_mechanisms), None):
+        raise SpecError(
+            f"options of {stray!r} were given, which does not support this kind of request; remove them.",
+            code="options-of-another-mechanism",
+            fields={"mechanism": stray},
+        )
+    if mechanism == AUTO and (plugin_name := next((name for name in options if name in REGISTRY.added_names), None)):
+        raise SpecError(
+            f"options of {plugin_name!r} were given, which is never chosen automatically; name it as the mechanism.",
+            code="mechanism-not-chosen-automatically",
+            fields={"mechanism": plugin_name},
+        )
+    return capable_mechanisms
 
 
 def _check_choice(mechanism: str, guarantee: str | None, options: OptionValues) -> Guarantee | None:

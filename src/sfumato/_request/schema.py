@@ -407,7 +407,8 @@ class Schema:
         if isinstance(texts, str):
             raise SchemaError(
                 f"the missing markers are one string; give a list such as [{texts!r}].",
-                code="missing-markers-not-a-list",
+                code="not-a-list",
+                fields={"argument": "missing"},
             )
         for name, values in self.domains.items():
             domain_texts = {display(value) for value in values if value is not None}
@@ -435,8 +436,8 @@ def _read_declared_domain(column: str, values: Sequence[Value] | Path) -> tuple[
     if isinstance(values, str):
         raise SchemaError(
             f"the domain of {column!r} is a string; give a list of values, or the Path of a domain file.",
-            code="domain-not-a-list",
-            fields={"column": column},
+            code="not-a-list",
+            fields={"argument": "domains", "column": column},
         )
     return tuple(values)
 

@@ -60,9 +60,6 @@ def report_failure(  # noqa: PLR0913 - each is one key of the document
     """
     print_error(with_values if with_values is not None and sys.stderr.isatty() else message)
     if as_json:
-        safe_fields = {
-            name: hide_passwords(value) if isinstance(value, str) else value for name, value in (fields or {}).items()
-        }
-        entries = {"kind": kind, "code": code or kind, "message": hide_passwords(message), "fields": safe_fields}
+        entries = {"kind": kind, "code": code or kind, "message": hide_passwords(message), "fields": dict(fields or {})}
         with suppress(OSError):  # standard output itself may have failed
             print_json({"error": {**entries, **more}})

@@ -419,7 +419,7 @@ def test_laplace_answers_are_close_one_by_one_and_lose_by_their_number() -> None
     ],
     ids=str,
 )
-def test_mistakes_are_said_in_one_sentence(how: dict[str, Any], code: str, fields: dict[str, ErrorField]) -> None:
+def test_mistakes_are_refused(how: dict[str, Any], code: str, fields: dict[str, ErrorField]) -> None:
     with refuses(SpecError, code, **fields):
         compare(request(), seed=SEED, **how)
 

@@ -53,8 +53,9 @@ def test_empty_file_has_no_lines(desk: Path) -> None:
 def test_file_that_cannot_be_read_is_named_by_what_it_should_be(
     desk: Path, wrong: type[SfumatoError], what: str, named: str
 ) -> None:
-    with refuses(wrong, "unreadable-file", file="caps.csv", reason="No such file or directory"):
+    with refuses(wrong, "unreadable-file", file="caps.csv", reason="No such file or directory") as caught:
         read_csv_lines(Path("caps.csv"), wrong, UNLIKE, what)
+    assert str(caught.value).startswith(f"{named} ")
     Path("caps.csv").mkdir()
     with refuses(wrong, "unreadable-file", file="caps.csv", reason="Is a directory"):
         read_csv_lines(Path("caps.csv"), wrong, UNLIKE, what)
@@ -121,8 +122,8 @@ def test_longest_value_is_read(desk: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("value", "named"), [("HIV", "HIV"), ("", r"\(missing\)")])
-def test_value_that_comes_twice_is_refused(desk: Path, value: str, named: str) -> None:
+@pytest.mark.parametrize("value", ["HIV", ""])
+def test_value_that_comes_twice_is_refused(desk: Path, value: str) -> None:
     with refuses(SpecError, "repeated-value", file="caps.csv"):
         read_value_entries(written(f"value,cap\n{value},1/3\nflu,1\n{value},1/3\n"), ("cap",))
 

@@ -85,7 +85,7 @@ def test_other_types_are_refused_unless_left_out(kind: pa.DataType) -> None:
     check_types(schema, ["y"])
 
 
-def test_numbers_beyond_64_bits_are_refused_with_how_to_read_them() -> None:
+def test_numbers_beyond_64_bits_are_refused() -> None:
     with refuses(SchemaError, "numbers-too-large", column="x"):
         check_types(pa.schema([("x", OVERSIZED)]), ["x"])
 

@@ -151,7 +151,7 @@ def test_rows_of_nobody_are_refused(tmp_path: Path) -> None:
             found.select_rows(rows, DRAWS)
 
 
-def test_persons_with_more_rows_are_refused_with_how_many_and_what_can_be_done(tmp_path: Path) -> None:
+def test_persons_with_more_rows_are_refused_with_how_many_there_are(tmp_path: Path) -> None:
     found = grouping(tmp_path, [1, 1, 1, 2, 2, 3])
     with refuses(SchemaError, "several-rows-per-person", column="p", repeated=2, persons=3, most=1, largest=3):
         found.select_rows(PersonRows(), DRAWS)

@@ -90,7 +90,7 @@ def test_large_counts_stay_accurate_or_it_is_said_from_which_on_they_are() -> No
     ],
     ids=str,
 )
-def test_mistakes_are_said_in_one_sentence(given: dict[str, Any], code: str, fields: dict[str, ErrorField]) -> None:
+def test_mistakes_are_refused(given: dict[str, Any], code: str, fields: dict[str, ErrorField]) -> None:
     with refuses(SpecError, code, **fields):
         make_requirement(given)
 

@@ -78,7 +78,7 @@ def test_design_with_impossible_rows_is_refused(written: dict[str, int]) -> None
 
 
 @pytest.mark.parametrize("spec", [Tolerance("3"), LinearCap("2", "1/10"), Diversity(3), DecoyGroups(3)], ids=str)
-def test_requests_with_bounds_of_their_own_are_refused_for_several_rows_and_say_why(spec: Tolerance) -> None:
+def test_requests_with_bounds_of_their_own_are_refused_for_several_rows(spec: Tolerance) -> None:
     assert spec.share_among_rows(1) is spec
     with refuses(SpecError, "several-rows-not-covered", rows=2, requirement=type(spec).__name__):
         spec.share_among_rows(2)

@@ -41,7 +41,7 @@ from sfumato._request.decoy_count_errors import compute_error_probability, find_
 from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram, compute_margins
 from sfumato._request.warnings import Notice, NoticeNumber
-from sfumato.errors import InternalError, ReleaseFormatError
+from sfumato.errors import InternalError
 from sfumato.mechanisms._decoys import leak_matrix, likelihood_ratios
 from sfumato.mechanisms._decoys.decoy_estimators import (
     METHODS,
@@ -67,7 +67,7 @@ from sfumato.mechanisms.capabilities import (
     SeveralColumns,
     ValueColumn,
 )
-from sfumato.mechanisms.mechanism import EstimationRules, Mechanism
+from sfumato.mechanisms.mechanism import EstimationRules, Mechanism, make_design_error
 
 NAME = "decoys"
 
@@ -204,17 +204,11 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
         domains = (values_from_json(design_json["domain"], types),)
     parsed_design = Design(domains, int(design_json["group_size"]), GroupCreation(design_json["groups"]))
     if any(len(set(domain)) != len(domain) or len(domain) < parsed_design.group_size for domain in domains):
-        raise ReleaseFormatError(
-            "a domain of the design is too small for its groups, or names a value twice.",
-            code="damaged-design",
-            fields={"part": "domains"},
+        raise make_design_error(
+            "a domain of the design is too small for its groups, or names a value twice.", "domains"
         )
     if parsed_design.group_size < 2 or math.prod(parsed_design.sizes) > MOST_COMBINATIONS:  # noqa: PLR2004
-        raise ReleaseFormatError(
-            "the design's groups are too small, or its domain is too large.",
-            code="damaged-design",
-            fields={"part": "groups"},
-        )
+        raise make_design_error("the design's groups are too small, or its domain is too large.", "groups")
     return parsed_design
 
 

@@ -65,7 +65,7 @@ from sfumato.mechanisms.capabilities import (
     WeightColumns,
 )
 from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments, Weights
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.mechanism import Mechanism, make_design_error
 
 NAME = "harmonic"
 
@@ -189,19 +189,13 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     )
     size = len(set(parsed_design.domain))
     if not size == len(parsed_design.domain) == len(parsed_design.bounds) == len(parsed_design.swaps) or size == 1:
-        raise ReleaseFormatError(
-            "the design's domain, bounds and swaps do not fit together.",
-            code="damaged-design",
-            fields={"part": "swaps"},
-        )
+        raise make_design_error("the design's domain, bounds and swaps do not fit together.", "swaps")
     if (
         not 0 < parsed_design.retention < 1
         or min(parsed_design.swaps) < 0
         or parsed_design.retention + sum(parsed_design.swaps) != 1
     ):
-        raise ReleaseFormatError(
-            "the design's retention or swaps are out of range.", code="damaged-design", fields={"part": "swaps"}
-        )
+        raise make_design_error("the design's retention or swaps are out of range.", "swaps")
     pairs = zip(compute_amplifications(parsed_design.bounds), parsed_design.swaps, strict=True)
     if any(bound is not None and parsed_design.retention > (bound - 1) * swap for bound, swap in pairs):
         raise ReleaseFormatError(

@@ -63,7 +63,7 @@ from sfumato.mechanisms.capabilities import (
     WeightColumns,
 )
 from sfumato.mechanisms.estimator import Method
-from sfumato.mechanisms.mechanism import Mechanism, NoOptions
+from sfumato.mechanisms.mechanism import Mechanism, NoOptions, make_design_error
 
 NAME = "uniform"
 
@@ -165,9 +165,7 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     )
     size = len(set(parsed_design.domain))
     if not 0 < parsed_design.retention < 1 or size in (0, 1) or size != len(parsed_design.domain):
-        raise ReleaseFormatError(
-            "the design's retention or domain is out of range.", code="damaged-design", fields={"part": "retention"}
-        )
+        raise make_design_error("the design's retention or domain is out of range.", "retention")
     if parsed_design.retention > (parsed_design.bound.amplification - 1) * parsed_design.swap_probability:
         raise ReleaseFormatError(
             "the design's retention is higher than its bound allows, so its guarantee does not hold.",

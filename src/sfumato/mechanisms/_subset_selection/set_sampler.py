@@ -23,6 +23,7 @@ from sfumato._core.run_lookup import Runs
 from sfumato._request.belief_bounds import BreachBound
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response.estimation_weights import SetWeights
+from sfumato.mechanisms.mechanism import make_design_error
 
 # Gives numbers to all sets of some sizes from a few values, and finds each set from its number.
 #
@@ -154,9 +155,7 @@ class SubsetSelection:
     def read(cls, size: int, members: int, hold: Fraction, bound: BreachBound) -> SubsetSelection:
         """Reads the sets of a design; refuses those that its bound does not allow."""
         if not 0 < members < size or not 0 < hold < 1:
-            raise ReleaseFormatError(
-                "the design's sets or domain are out of range.", code="damaged-design", fields={"part": "sets"}
-            )
+            raise make_design_error("the design's sets or domain are out of range.", "sets")
         selection = cls(size, members, hold.numerator, hold.denominator)
         if not 1 < selection.amplification <= bound.amplification:
             raise ReleaseFormatError(

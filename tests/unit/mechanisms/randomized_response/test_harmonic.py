@@ -152,7 +152,7 @@ def test_bounds_that_let_nothing_be_kept_are_refused() -> None:
         _plan([nothing, BreachBound("1/3", "1/2")])
 
 
-def test_both_directions_are_refused_and_what_keeps_them_is_named() -> None:
+def test_both_directions_are_refused() -> None:
     spec = BreachBoundPerValue({0: BreachBound("1/3", "1/2")})
     with refuses(InfeasibleError, "direction-not-possible", direction="both"):
         harmonic.plan(Histogram.of(range(3), [1] * 3), spec, harmonic.Options(Direction.BOTH), DRAWS)

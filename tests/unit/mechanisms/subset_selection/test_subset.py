@@ -112,7 +112,7 @@ def test_plan_of_a_posterior_next_to_certainty_still_leaves_the_true_value_out()
 
 
 @pytest.mark.parametrize("counts", [(7,), (1,)])
-def test_plan_refuses_a_domain_of_one_value_and_says_what_would_work(counts: tuple[int, ...]) -> None:
+def test_plan_refuses_a_domain_of_one_value(counts: tuple[int, ...]) -> None:
     with refuses(InfeasibleError, "one-value-domain"):
         subset.plan(Histogram(("flu",), counts), _bound("4"), Options(), DRAWS)
 

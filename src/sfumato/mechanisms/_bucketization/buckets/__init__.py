@@ -66,7 +66,7 @@ from sfumato.mechanisms.capabilities import (
     ValueColumn,
 )
 from sfumato.mechanisms.error_at_count import ErrorAtCount
-from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PlanRules, SpecT
+from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PlanRules, SpecT, make_design_error
 
 NAME = "buckets"
 
@@ -232,11 +232,9 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
         values_from_json(design_json["domain"], types), tuple(parse_exact(cap, "a cap") for cap in design_json["caps"])
     )
     if not len(set(parsed_design.domain)) == len(parsed_design.domain) == len(parsed_design.caps):
-        raise ReleaseFormatError(
-            "the design's domain and caps do not fit together.", code="damaged-design", fields={"part": "caps"}
-        )
+        raise make_design_error("the design's domain and caps do not fit together.", "caps")
     if not all(0 < cap <= 1 for cap in parsed_design.caps):
-        raise ReleaseFormatError("a cap of the design is out of range.", code="damaged-design", fields={"part": "caps"})
+        raise make_design_error("a cap of the design is out of range.", "caps")
     if all(cap == 1 for cap in parsed_design.caps):
         raise ReleaseFormatError("the design protects no value.", code="design-without-protection")
     return parsed_design

@@ -75,7 +75,7 @@ from sfumato.mechanisms.capabilities import (
     ValueColumn,
     WeightColumns,
 )
-from sfumato.mechanisms.mechanism import Mechanism, PlanRules
+from sfumato.mechanisms.mechanism import Mechanism, PlanRules, make_design_error
 
 NAME = "fine-grain"
 
@@ -269,18 +269,12 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     )
     size = len(set(parsed_design.domain))
     if not size == len(parsed_design.domain) == len(parsed_design.bounds) == len(parsed_design.retentions) or size == 1:
-        raise ReleaseFormatError(
-            "the design's domain, bounds and retentions do not fit together.",
-            code="damaged-design",
-            fields={"part": "retentions"},
-        )
+        raise make_design_error("the design's domain, bounds and retentions do not fit together.", "retentions")
     if (
         not all(0 <= retention <= 1 for retention in parsed_design.retentions)
         or sum(not retention for retention in parsed_design.retentions) > 1
     ):
-        raise ReleaseFormatError(
-            "the design's retentions are out of range.", code="damaged-design", fields={"part": "retentions"}
-        )
+        raise make_design_error("the design's retentions are out of range.", "retentions")
     if (
         retention_solver.find_violation(
             compute_amplifications(parsed_design.bounds), parsed_design.retentions, parsed_design.direction

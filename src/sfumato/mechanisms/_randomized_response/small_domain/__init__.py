@@ -77,7 +77,7 @@ from sfumato.mechanisms.capabilities import (
     Risk,
     WeightColumns,
 )
-from sfumato.mechanisms.mechanism import Mechanism, PlanRules
+from sfumato.mechanisms.mechanism import Mechanism, PlanRules, make_design_error
 
 NAME = "small-domain"
 
@@ -272,9 +272,7 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     bound = BreachBound(design_json["prior"], design_json["posterior"])
     cells = tuple(_read_cell(cell, len(domain), bound) for cell in design_json["cells"])
     if len(set(domain)) != len(domain) or not 0 < len(cells) <= len(domain) + 1:  # balancing makes no more groups
-        raise ReleaseFormatError(
-            "the design's domain or sub-tables are out of range.", code="damaged-design", fields={"part": "cells"}
-        )
+        raise make_design_error("the design's domain or sub-tables are out of range.", "cells")
     return Design(domain, bound, cells)
 
 
@@ -288,19 +286,11 @@ def _read_cell(cell_json: JsonView, domain_size: int, bound: BreachBound) -> Pub
     )
     places = set(cell.places)
     if len(places) != len(cell.places) or len(places) < 2 or not places <= set(range(domain_size)):  # noqa: PLR2004
-        raise ReleaseFormatError(
-            "a sub-table of the design has values out of range.", code="damaged-design", fields={"part": "values"}
-        )
+        raise make_design_error("a sub-table of the design has values out of range.", "values")
     if not 0 < cell.retention < 1 or not 0 < cell.prior < bound.posterior:
-        raise ReleaseFormatError(
-            "a sub-table of the design has a retention or a prior out of range.",
-            code="damaged-design",
-            fields={"part": "retention"},
-        )
+        raise make_design_error("a sub-table of the design has a retention or a prior out of range.", "retention")
     if cell.counts is not None and (len(cell.counts) != len(places) or min(cell.counts) < 1):
-        raise ReleaseFormatError(
-            "a sub-table of the design has counts out of range.", code="damaged-design", fields={"part": "counts"}
-        )
+        raise make_design_error("a sub-table of the design has counts out of range.", "counts")
     if cell.amplification > BreachBound(cell.prior, bound.posterior).amplification:
         raise ReleaseFormatError(
             "a sub-table's retention is higher than its bound allows, so its guarantee does not hold.",

@@ -181,6 +181,6 @@ def test_anatomy_of_random_tables() -> None:
         assert held.sum(axis=1).min() >= diversity
 
 
-def test_anatomy_names_the_value_that_is_too_frequent() -> None:
+def test_anatomy_refuses_a_value_that_is_too_frequent() -> None:
     with refuses(NoBucketingError, "cap-below-share", share="4/7", cap="1/2"):
         build_anatomy_buckets([3, 4], 2)

@@ -151,7 +151,7 @@ def test_the_record_objective_gives_all_to_a_value_that_nearly_everybody_has() -
     assert _plan((7, 0, 2), _limits("5", "5", "5")).retentions == (Fraction(4, 5), 0, 0)
 
 
-def test_plan_refuses_a_domain_of_one_value_and_says_what_would_work() -> None:
+def test_plan_refuses_a_domain_of_one_value() -> None:
     with refuses(InfeasibleError, "one-value-domain"):
         _plan((5,), _limits("4"))
 

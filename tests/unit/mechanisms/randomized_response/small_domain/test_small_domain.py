@@ -137,7 +137,7 @@ def test_a_value_that_nobody_has_is_counted_as_zero(method: str) -> None:
     assert _counted(plan, shown, [1, 3, 4], method).value == pytest.approx(shown.sum())
 
 
-def test_plan_refuses_a_table_in_which_nothing_is_rare_and_says_what_would_work() -> None:
+def test_plan_refuses_a_table_in_which_nothing_is_rare() -> None:
     with refuses(InfeasibleError, "no-value-below-prior", prior="1/10"):
         _plan((60, 40, 0), BreachBound("1/10", "1/2"))
 

@@ -309,7 +309,7 @@ def test_levels_that_tell_nothing_are_left_out_if_nothing_is_said_of_them() -> N
 # ----------------------------------------------------------------------------------------------------------- the choice
 
 
-def test_without_a_hierarchy_it_is_never_taken_and_says_what_it_needs() -> None:
+def test_without_a_hierarchy_it_is_never_taken() -> None:
     histogram = Histogram.of([f"v{place}" for place in range(40)], [5] * 40)
     chosen = choose(histogram, BOUND, DRAWS, rivals=True)
     assert "levels" not in {chosen.mechanism.name, *(each.mechanism.name for each in chosen.alternatives)}
