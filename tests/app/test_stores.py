@@ -185,8 +185,9 @@ def test_replacing_lets_readers_of_the_old_release_end_and_leaves_one_version(bu
     expected = early.count("flu").value  # which fetches the records
     succeed(*publishing(write_csv(table, people(90)), "--force", out=out))
     assert early.count("flu").value == expected
-    with refuses(ReleaseFormatError, "missing-file", file="data.parquet"):
+    with refuses(ReleaseFormatError, "missing-file", file="data.parquet") as refused:
         late.count("flu")
+    assert "being replaced" in str(refused.value)
     assert Release.open(out).rows == 90
     assert not leftover.is_file()
     assert len(names(out)) == 1 + len(names_in(early.folder))

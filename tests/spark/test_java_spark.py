@@ -98,7 +98,7 @@ def test_error_of_a_worker_has_the_words_of_the_local_one(java: Any, tmp_path: P
 def test_workers_of_another_version_do_nothing(java: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     known = spark_tasks.version
     monkeypatch.setattr(spark_tasks, "version", lambda name: "0.0.1" if name == "pyarrow" else known(name))
-    with refuses(EngineError, "worker-versions-differ"):
+    with refuses(EngineError, "worker-versions-differ", package="pyarrow"):
         list(SparkEngine(java).map_items(str, range(3)))
 
 

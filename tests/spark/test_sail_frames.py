@@ -110,20 +110,21 @@ def test_attempt_that_was_not_told_of_does_not_count(
 
 
 @pytest.mark.parametrize(
-    ("made", "error", "code", "facts"),
+    ("made", "refusal"),
     [
-        (lambda frame: frame.where("age > 1000"), SourceError, "empty-table", {}),
-        (lambda frame: frame.select("age", "age", "disease"), SchemaError, "repeated-column", {"column": "age"}),
-        (lambda frame: "spark:nowhere.nothing", SourceError, "unreadable-table", {"table": "nowhere.nothing"}),
-        (lambda frame: frame.select("nothing"), SourceError, "uncomputable-frame", {"frame": "spark"}),
-        (lambda frame: frame.schema, SourceError, "unknown-table-type", {"type": "StructType"}),
+        (lambda frame: frame.where("age > 1000"), (SourceError, "empty-table", {})),
+        (lambda frame: frame.select("age", "age", "disease"), (SchemaError, "repeated-column", {"column": "age"})),
+        (lambda frame: "spark:nowhere.nothing", (SourceError, "unreadable-table", {"table": "nowhere.nothing"})),
+        (lambda frame: frame.select("nothing"), (SourceError, "uncomputable-frame", {"frame": "spark"})),
+        (lambda frame: frame.schema, (SourceError, "unknown-table-type", {"type": "StructType"})),
     ],
     ids=["empty", "two names", "no such table", "no such column", "something else"],
 )
 def test_what_is_no_table_is_refused(
-    made: Any, error: type[SfumatoError], code: str, facts: dict[str, ErrorField], frame: Any, tmp_path: Path
+    made: Any, refusal: tuple[type[SfumatoError], str, dict[str, ErrorField]], frame: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "out").mkdir()
+    error, code, facts = refusal
     with refuses(error, code, **facts):
         publish(Request(made(frame), schema=Schema.of("disease"), spec=BOUND), tmp_path / "out" / "release")
     assert os.listdir(tmp_path / "out") == []

@@ -114,10 +114,11 @@ def collect_rows(frame: Any) -> list[WorkerRow]:
 def _explain_failure(error: Exception) -> Exception:
     """The error for a failed job, based on a worker's error; Spark's own log has the rest."""
     text = str(error)
-    if mismatch := re.search(r"sfumato: (\w+ is \S+ on a worker of Spark and \S+ here)", text):
+    if mismatch := re.search(r"sfumato: ((\w+) is \S+ on a worker of Spark and \S+ here)", text):
         return EngineError(
             f"{mismatch[1]}, so the release would differ; give the workers the versions of the driver.",
             code="worker-versions-differ",
+            fields={"package": mismatch[2]},
         )
     if missing := re.search(r"No module named '(\w+)", text):
         return EngineError(

@@ -80,5 +80,5 @@ def explain_missing_range(text: str, column: str, bins: Ranges) -> QueryError:
     return QueryError(
         explain_missing_name(text, bins.labels, f"{column!r} has no range"),
         code="unknown-range",
-        fields={"column": column},
+        fields={"column": column, "nearest": find_nearest(text, bins.labels)},
     )

@@ -28,7 +28,7 @@ MOST_FIELDS = 2_000_000
 def answer_public_query(session: Session, select: Tree) -> Answer:
     """Runs a query of public columns and marks its aggregates as exact."""
     if select.find(exp.Table) is None:
-        raise QueryError(f"name the table to count: SELECT ... FROM {TABLE} ...", code="no-table")
+        raise QueryError(f"name the table to count: SELECT ... FROM {TABLE} ...", code="no-from-clause")
     select = select.copy()
     select.set("expressions", _name_columns(select.expressions))
     _put_in_order(select)

@@ -220,7 +220,7 @@ class _TypedColumn:
 def _make_columns(table: pa.Table, package: StatisticsPackage, read: ReadOptions) -> list[_TypedColumn]:
     names = table.column_names
     if not names:
-        raise SchemaError("the table has no columns: there is nothing to publish.", code="no-columns")
+        raise SchemaError("the table has no columns: there is nothing to publish.", code="table-without-columns")
     if repeated := next((name for name, times in Counter(names).items() if times > 1), None):
         raise SchemaError(
             f"the table has two columns named {repeated!r}; rename one of them.",

@@ -221,7 +221,8 @@ def verify_original(folder: Path, rows: OriginalRows, groups: Groups) -> Verific
         if isinstance(error, SfumatoError):
             raise
         raise ReleaseFormatError(
-            "the release cannot be compared with that table, because their columns do not match.", code="other-columns"
+            "the release cannot be compared with that table, because their columns do not match.",
+            code="columns-do-not-match",
         ) from error
     return Verification(checks)
 

@@ -25,8 +25,6 @@ from sfumato._release.manifest import WEIGHTS
 from sfumato._request.schema import Schema
 from sfumato.errors import QueryError, ReleaseFormatError
 
-NO_VALUE = r"^no value of 'disease' satisfies the condition; its values are 'HIV', 'asthma', 'cold', "
-
 # ---------------------------------------------------------------------------------------------------- random conditions
 
 PUBLIC = trees(

@@ -111,8 +111,9 @@ def test_value_that_is_not_there_is_told_wherever_it_stands(release: Release, sq
 
 def test_protected_value_that_would_leave_nothing_is_refused_with_the_nearest(release: Release) -> None:
     for where in ("disease = 'hiv'", "disease = 'hiv' AND sex = 'F'", "disease IN ('hiv', 'flue')"):
-        with refuses(QueryError, "no-matching-value", column="disease"):
+        with refuses(QueryError, "no-matching-value", column="disease") as refused:
             release.count(where=where)
+        assert "did you mean 'HIV'?" in str(refused.value)
 
 
 def test_many_counts_tell_which_no_record_satisfies(release: Release) -> None:

@@ -394,7 +394,7 @@ def test_name_of_no_table_is_refused(name: str, desk: Path) -> None:
     (desk / "only-notes").mkdir()
     (desk / "only-notes" / "notes.txt").write_text("x\n1\n")
     (desk / "only-notes" / "_people.csv").write_text("x\n1\n")
-    with refuses(SourceError, "missing-file"):
+    with refuses(SourceError, "missing-file", file=name):
         open_source(name, desk / "spool")
 
 

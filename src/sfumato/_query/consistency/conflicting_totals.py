@@ -44,7 +44,7 @@ def check_remainders(sums: SumConstraints, remainders: Floats, has_free: Mask) -
     raise QueryError(
         f"{sums.describe_total(number)} is {_format_number(total)}, but {actual_total}; {REMEDY}",
         code="conflicting-totals",
-        fields={"totals": 1},
+        fields={"first_sum": float(total), "second_sum": float(total - remainders[number])},
     )
 
 
@@ -67,11 +67,15 @@ def check_sums(sums: SumConstraints, *, has_signs: bool) -> None:
                 _describe_totals(one, parts.one_parts == part, first[part]),
                 _describe_totals(other, parts.other_parts == part, second[part]),
             ]
+            both_sums = [float(first[part]), float(second[part])]
             if one_only[part]:
                 sides.reverse()
+                both_sums.reverse()
             cells = "the same cells" if one_only[part] == other_only[part] else "these cells and more"
             raise QueryError(
-                f"{sides[0]}, but {sides[1]}, for {cells}; {REMEDY}", code="conflicting-totals", fields={"totals": 2}
+                f"{sides[0]}, but {sides[1]}, for {cells}; {REMEDY}",
+                code="conflicting-totals",
+                fields={"first_sum": both_sums[0], "second_sum": both_sums[1]},
             )
 
 
@@ -175,7 +179,7 @@ def _explain_joint_conflict(sums: SumConstraints, numbers: Sequence[int], qualif
     descriptions = [f"{sums.describe_total(number)} ({_format_number(sums.totals[number])})" for number in order]
     return QueryError(
         f"{_list_names(descriptions)} cannot all be true{qualifier}; {REMEDY}",
-        code="conflicting-totals",
+        code="totals-need-negative-numbers" if qualifier else "conflicting-totals",
         fields={"totals": len(numbers)},
     )
 

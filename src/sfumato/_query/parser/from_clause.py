@@ -53,7 +53,7 @@ def read_from_clause(select: exp.Select, session: Session) -> FromClause:
     """Reads FROM and JOIN of a query without common table expressions."""
     from_clause = select.args.get("from_") or select.args.get("from")
     if from_clause is None:
-        raise QueryError(f"name the table to count: SELECT ... FROM {TABLE} ...", code="no-table")
+        raise QueryError(f"name the table to count: SELECT ... FROM {TABLE} ...", code="no-from-clause")
     source = _read_first_table(from_clause.this, session)
     for join in select.args.get("joins") or ():
         _join(source, join, session)

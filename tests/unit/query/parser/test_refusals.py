@@ -17,7 +17,7 @@ from sfumato.errors import ErrorField, QueryError
 Refusal = tuple[str, dict[str, ErrorField]]
 
 ONE_SELECT: Refusal = ("not-one-select", {})
-NO_TABLE: Refusal = ("no-table", {})
+NO_TABLE: Refusal = ("no-from-clause", {})
 CONSTRUCT: Refusal = ("unsupported-expression", {})
 PROTECTED: Refusal = ("protected-rows", {"column": "disease"})
 NO_VALUE: Refusal = ("no-matching-value", {"column": "disease"})
@@ -262,6 +262,25 @@ def test_condition_that_cannot_be_answered_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("where", "remedy"),
+    [('Sex = "F"', "A string stands in single quotes: 'F'."), ("wieght > 50", "did you mean 'weight'?")],
+)
+def test_refusal_of_a_missing_column_names_what_was_meant(hospital_release: Published, where: str, remedy: str) -> None:
+    with pytest.raises(QueryError) as refused:
+        hospital_release.release.count(where=where)
+    assert remedy in str(refused.value)
+
+
+def test_refusal_of_a_table_tells_how_to_attach_one(hospital_release: Published) -> None:
+    with refuses(QueryError, "unknown-table", table="domain") as refused:
+        hospital_release.release.sql("SELECT COUNT(*) FROM domain")
+    assert "`attach={'domain': 'FILE'}`" in str(refused.value)
+    with refuses(QueryError, "unknown-table", table="release") as refused:
+        hospital_release.release.sql("SELECT COUNT(*) FROM main.release")
+    assert "attach" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     ("value", "code"),
     [
         ("plague", "unknown-value"),
@@ -295,7 +314,7 @@ def test_rows_of_public_columns_without_a_limit_are_refused_if_they_are_too_many
     hospital_release: Published, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sfumato._query.public_answers.MOST_ROWS", 100)
-    with refuses(QueryError, "too-many-groups"):
+    with refuses(QueryError, "answer-too-large", limit=100, unit="rows"):
         hospital_release.release.sql("SELECT age FROM release")
     assert len(hospital_release.release.sql("SELECT age FROM release LIMIT 100").rows) == 100
 
