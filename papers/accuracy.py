@@ -33,7 +33,11 @@ class Accuracy:
 def compute_relative_errors(estimated: Floats, truths: Counts, at_least: float = 1) -> Floats:
     """How far each estimate is off, relative to the truth or to the sanity bound, whichever is more."""
     if at_least <= 0:
-        raise SpecError(f"the sanity bound is {at_least}, and must be above 0.")
+        raise SpecError(
+            f"the sanity bound is {at_least}, and must be above 0.",
+            code="sanity-bound-out-of-range",
+            fields={"given": str(at_least)},
+        )
     return np.asarray(np.abs(estimated - truths) / np.maximum(truths, at_least))
 
 

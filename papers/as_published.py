@@ -78,7 +78,11 @@ def find_settings(name: str) -> PrintedSettings:
     if name not in SETTINGS:
         near = difflib.get_close_matches(name, SETTINGS, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise SpecError(f"no settings are printed under the name {name!r}; {hint}There are {', '.join(SETTINGS)}.")
+        raise SpecError(
+            f"no settings are printed under the name {name!r}; {hint}There are {', '.join(SETTINGS)}.",
+            code="unknown-settings",
+            fields={"settings": name},
+        )
     return SETTINGS[name]
 
 
@@ -98,7 +102,9 @@ class PrintedGuaranteeOptions(GuaranteeOptions):
         if self.given["mechanism"] not in (AUTO, printed_settings.mechanism):
             raise SpecError(
                 f"{self.given[PARAMETER_NAME]!r} is published by the mechanism {printed_settings.mechanism!r}, and "
-                f"--mechanism {self.given['mechanism']} asks for another; leave it out."
+                f"--mechanism {self.given['mechanism']} asks for another; leave it out.",
+                code="another-mechanism-printed",
+                fields={"settings": self.given[PARAMETER_NAME], "mechanism": printed_settings.mechanism},
             )
         return printed_settings
 
@@ -131,5 +137,8 @@ def check_release(release: Release, work: str) -> None:
     mechanism = find_settings(work).mechanism
     if release.manifest.mechanism_name != mechanism:
         raise QueryError(
-            f"the release was made by {release.manifest.mechanism_name!r}, and {work!r} asks releases of {mechanism!r}."
+            f"the release was made by {release.manifest.mechanism_name!r}, and {work!r} asks releases of "
+            f"{mechanism!r}.",
+            code="release-of-another-mechanism",
+            fields={"mechanism": release.manifest.mechanism_name, "expected": mechanism},
         )

@@ -54,7 +54,11 @@ class CodedTable:
     def of(cls, table: pa.Table, sensitive: str) -> CodedTable:
         """All columns but the sensitive one are public."""
         if sensitive not in table.column_names or table.num_columns == 1 or not table.num_rows:
-            raise SchemaError(f"a pool needs records, a public column and the sensitive column {sensitive!r}.")
+            raise SchemaError(
+                f"a pool needs records, a public column and the sensitive column {sensitive!r}.",
+                code="incomplete-pool",
+                fields={"column": sensitive},
+            )
         columns = {name: ColumnCodes.of(table[name]) for name in table.column_names}
         return cls(columns, columns.pop(sensitive))
 
@@ -66,7 +70,11 @@ class CodedTable:
     def replace_sensitive(self, codes: Codes) -> CodedTable:
         """The same records with other sensitive values of the same domain: what some method would publish."""
         if len(codes) != self.rows:
-            raise SchemaError(f"there are {self.rows:,} records, and {len(codes):,} values for them.")
+            raise SchemaError(
+                f"there are {self.rows:,} records, and {len(codes):,} values for them.",
+                code="values-do-not-fit-records",
+                fields={"records": self.rows, "values": len(codes)},
+            )
         return CodedTable(self.public_columns, ColumnCodes(codes, self.sensitive.domain))
 
     def count_values(self, where: CodesByColumn) -> Counts:

@@ -63,7 +63,7 @@ def run_experiments(
         return
     experiments = registry.select_experiments(names)
     if target is None:
-        raise TargetError("name a directory for the results with --out, such as --out results.")
+        raise TargetError("name a directory for the results with --out, such as --out results.", code="no-target")
     results = _run_all(experiments, target, printed, data=data, seed=seed, quick=quick)
     if printed.as_json:
         print_json({"path": str(target), "experiments": [_to_json(result) for result in results]})

@@ -123,7 +123,9 @@ class TableSource:
         if self.directory is not None and not digests:
             raise SourceError(
                 f"{str(self.directory)!r} has none of the tables {', '.join(files)}; put at least one there, or leave "
-                "--data out for generated ones."
+                "--data out for generated ones.",
+                code="missing-file",
+                fields={"file": str(self.directory)},
             )
         return digests
 
@@ -168,14 +170,20 @@ class TableSource:
         if self.directory is None:
             return None
         if not self.directory.is_dir():
-            raise SourceError(f"{str(self.directory)!r} is no directory; name one with the tables, or none.")
+            raise SourceError(
+                f"{str(self.directory)!r} is no directory; name one with the tables, or none.",
+                code="missing-directory",
+                fields={"file": str(self.directory)},
+            )
         path = self.directory / design.file
         if not path.is_file():
             return None
         table, digest = _read_parquet(path)
         if design.sensitive_column not in table.column_names:
             raise SourceError(
-                f"{str(path)!r} has no column {design.sensitive_column!r}, which experiments take as sensitive."
+                f"{str(path)!r} has no column {design.sensitive_column!r}, which experiments take as sensitive.",
+                code="missing-column",
+                fields={"file": str(path), "column": design.sensitive_column},
             )
         return table, digest
 
@@ -186,7 +194,9 @@ def _read_parquet(path: Path) -> tuple[pa.Table, str]:
     try:
         return pq.read_table(path), f"{path.name}, sha256 {digest[:16]}"
     except (pa.ArrowInvalid, OSError) as error:
-        raise SourceError(f"{str(path)!r} cannot be read as a Parquet file.") from error
+        raise SourceError(
+            f"{str(path)!r} cannot be read as a Parquet file.", code="damaged-file", fields={"file": str(path)}
+        ) from error
 
 
 @cache

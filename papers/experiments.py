@@ -42,7 +42,11 @@ def select_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
         if name not in all_names | works | {ALL_NAME}:
             near = difflib.get_close_matches(name, [*all_names, *works], 1)
             hint = f"did you mean {near[0]!r}? List all" if near else "list all"
-            raise SpecError(f"there is no experiment {name!r}; {hint} with python -m papers list.")
+            raise SpecError(
+                f"there is no experiment {name!r}; {hint} with python -m papers list.",
+                code="unknown-experiment",
+                fields={"experiment": name, "nearest": near[0] if near else None},
+            )
         selected_names |= {
             experiment_name
             for experiment_name in all_names

@@ -153,7 +153,9 @@ def draw_band_pool(table: CodedTable, seed: int, band: Band, *, size: int = QUER
     with the probability that they have.
     """
     if band.least < 1:
-        raise SpecError("a query that finds no record has no relative error; begin the band at 1.")
+        raise SpecError(
+            "a query that finds no record has no relative error; begin the band at 1.", code="band-from-zero"
+        )
     names, sensitive = list(table.public_columns), table.sensitive
     subsets = [
         subset
@@ -171,7 +173,11 @@ def draw_band_pool(table: CodedTable, seed: int, band: Band, *, size: int = QUER
         weights.append(np.full(int(is_kept.sum()), 1 / subset_counts[len(subset)] / values))
     ends = np.cumsum([len(first) for first, _ in cells])
     if not ends[-1]:
-        raise SpecError(f"no query of up to {MOST_COLUMNS} public columns has a true count of {band.label}.")
+        raise SpecError(
+            f"no query of up to {MOST_COLUMNS} public columns has a true count of {band.label}.",
+            code="empty-band",
+            fields={"band": band.label},
+        )
     weights_by_query = np.concatenate(weights)
     drawn_numbers = np.random.default_rng(seed).choice(
         len(weights_by_query), size=size, p=weights_by_query / weights_by_query.sum()
@@ -195,7 +201,8 @@ def _count_combinations(columns: Sequence[ColumnCodes]) -> tuple[Places, Counts]
     """For every combination of values that occurs, one of its records, and how many there are."""
     if math.prod(column.size for column in columns) > np.iinfo(np.int64).max:
         raise SchemaError(
-            "the public columns have too many values for a pool; leave some out, or put them into ranges."
+            "the public columns have too many values for a pool; leave some out, or put them into ranges.",
+            code="too-many-combinations",
         )
     numbers = np.zeros(len(columns[0].codes), dtype=np.int64)
     for column in columns:
@@ -213,7 +220,11 @@ def draw_spread_pool(table: CodedTable, seed: int, *, selectivity: Exact = "1/10
     generator = np.random.default_rng(seed)
     share = parse_exact(selectivity, "the expected selectivity")
     if not 0 < share <= 1:
-        raise SpecError(f"the expected selectivity is {share}, and must be above 0 and at most 1.")
+        raise SpecError(
+            f"the expected selectivity is {share}, and must be above 0 and at most 1.",
+            code="share-out-of-range",
+            fields={"given": str(share)},
+        )
     names, sensitive = list(table.public_columns), table.sensitive
     queries: list[CountQuery] = []
     truths = np.zeros(0, dtype=np.int64)
@@ -235,7 +246,11 @@ def draw_spread_pool(table: CodedTable, seed: int, *, selectivity: Exact = "1/10
         truths = np.concatenate([truths, counts[counts > 0]])
         if len(queries) == size:
             return Pool(tuple(queries), truths)
-    raise SpecError(f"hardly any query that is expected to find {float(share):.2g} of the records finds one.")
+    raise SpecError(
+        f"hardly any query that is expected to find {float(share):.2g} of the records finds one.",
+        code="too-few-queries",
+        fields={"share": float(share)},
+    )
 
 
 def compute_value_count(domain: int, columns: int, selectivity: Fraction) -> int:

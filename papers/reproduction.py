@@ -69,14 +69,20 @@ def reproduce(  # noqa: PLR0913 - what, where, and under which conditions
 def _check_writable(out: Path) -> None:
     """Make the directory, and try to write there: better now than after minutes."""
     if out.exists() and not out.is_dir():
-        raise TargetError(f"{str(out)!r} is a file; name a directory for what is found.")
+        raise TargetError(
+            f"{str(out)!r} is a file; name a directory for what is found.",
+            code="target-is-a-file",
+            fields={"file": str(out)},
+        )
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
         raise TargetError(
-            f"{str(out)!r} cannot be written ({explain_os_error(error)}); name another directory."
+            f"{str(out)!r} cannot be written ({explain_os_error(error)}); name another directory.",
+            code="unwritable-file",
+            fields={"file": str(out), "reason": explain_os_error(error)},
         ) from error
 
 

@@ -18,3 +18,4 @@ def refuses(kind: type[SfumatoError], code: str, **fields: ErrorField) -> Iterat
     error = caught.value
     assert error.code == code, (error.code, str(error))
     assert fields.items() <= error.fields.items(), error.fields
+    assert {type(fact) for fact in error.fields.values()} <= {str, int, float, type(None)}, error.fields

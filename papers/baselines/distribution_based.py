@@ -24,7 +24,7 @@ def redraw(counts: Sequence[int], rows: int, draws: Draws, first_row: int = 0) -
     """
     ends = np.cumsum(np.array(counts, dtype=np.uint64))
     if not len(ends) or not ends[-1]:
-        raise SchemaError("the table is empty: there is no value to draw.")
+        raise SchemaError("the table is empty: there is no value to draw.", code="empty-table")
     records = draws.get_stream("redrawn/records").draw_integers(first_row, rows, int(ends[-1]))
     return np.searchsorted(ends, records, side="right").astype(np.min_scalar_type(len(ends) - 1))
 

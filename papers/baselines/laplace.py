@@ -26,7 +26,9 @@ def answer_counts(counts: Sequence[int] | npt.NDArray[np.integer], epsilon: floa
         import opendp.prelude as dp  # noqa: PLC0415 - an extra, which only this function needs
     except ImportError as error:
         raise MissingExtraError(
-            "Laplace answers are drawn by OpenDP, which is not installed; run pip install opendp."
+            "Laplace answers are drawn by OpenDP, which is not installed; run pip install opendp.",
+            code="missing-package",
+            fields={"package": "opendp"},
         ) from error
     dp.enable_features("contrib")  # OpenDP's own switch, for measurements whose proofs are not fully vetted
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)

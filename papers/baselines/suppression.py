@@ -22,14 +22,22 @@ def compute_kept_counts(counts: Sequence[int], diversity: int) -> tuple[int, ...
     With the height h and the rest r of smaller counts, h * diversity <= r + h * (the values cut); the largest such h.
     """
     if diversity < 1:
-        raise SpecError(f"a diversity is 1 or more, and not {diversity}.")
+        raise SpecError(
+            f"a diversity is 1 or more, and not {diversity}.",
+            code="diversity-out-of-range",
+            fields={"given": diversity},
+        )
     low, high = 0, max(counts, default=0)
     while low < high:
         height = (low + high + 1) // 2
         total = sum(min(count, height) for count in counts)
         low, high = (height, high) if height * diversity <= total else (low, height - 1)
     if not low:
-        raise InfeasibleError(f"there are fewer than {diversity} values: nothing that is left out would help.")
+        raise InfeasibleError(
+            f"there are fewer than {diversity} values: nothing that is left out would help.",
+            code="too-few-values",
+            fields={"diversity": diversity},
+        )
     return tuple(min(count, low) for count in counts)
 
 

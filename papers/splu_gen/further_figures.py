@@ -54,7 +54,11 @@ def group_ages(sample: TableSample) -> TableSample:
         years = [int("".join(filter(str.isdigit, word))) for word in ages.dictionary.to_pylist()]
         numbers = np.array(years)[np.asarray(ages.indices)]
     except (KeyError, ValueError, TypeError, pa.ArrowInvalid) as error:
-        raise SourceError("the table of occupations needs a column Age of whole years, and none missing.") from error
+        raise SourceError(
+            "the table of occupations needs a column Age of whole years, and none missing.",
+            code="missing-column",
+            fields={"column": "Age"},
+        ) from error
     edges = np.unique(np.quantile(numbers, np.arange(1, INTERVALS) / INTERVALS))
     groups = pa.array([f"age group {number + 1:02}" for number in np.searchsorted(edges, numbers, side="left")])
     place = sample.table.column_names.index("Age")

@@ -52,7 +52,9 @@ class SfumatoError(Exception):
         super().__init__(_make_safe_line(sentence))
         self.code = code or self.kind
         """The exact problem, for programs: a stable identifier, even if the sentence changes."""
-        self.fields = dict(fields or {})
+        self.fields = {
+            name: _make_safe_line(fact) if isinstance(fact, str) else fact for name, fact in (fields or {}).items()
+        }
         """The facts in the sentence, by name: a column, a limit, a file. Never a value of the table."""
         self.sentence_with_values = str(self) if sentence_with_values is None else _make_safe_line(sentence_with_values)
         """The sentence with the values of the table that it is about, where it is about some."""

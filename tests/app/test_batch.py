@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from command_line import Outcome, complaint, run, succeed
+from refusals import refuses
 from releases import SENSITIVE, WAYS, published_by
 from sfumato._core.cell_values import Value
 from sfumato._query.counting.count_request import CountQuery, Range
@@ -30,7 +31,7 @@ from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._query.release import Release
 from sfumato.cli.flags import name_flags
 from sfumato.cli.query_command import answer_json
-from sfumato.errors import SfumatoError
+from sfumato.errors import QueryError, SfumatoError
 
 ROWS = 300
 DAY = datetime.date(2020, 2, 29)
@@ -293,7 +294,7 @@ def by_weights(release: Release, count: Count) -> str:
 
 @pytest.mark.parametrize("mechanism", sorted(set(WAYS) - set(LINEAR)))
 def test_release_without_weights_says_so(releases: dict[str, Release], mechanism: str) -> None:
-    with pytest.raises(ValueError, match="has no weights by record; ask for counts instead"):
+    with refuses(QueryError, "no-record-weights"):
         releases[mechanism].weights("flu")
 
 

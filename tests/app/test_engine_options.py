@@ -9,6 +9,7 @@ import pytest
 
 from accepted import ALL_ACCEPTED
 from command_line import complaint, publishing, run, succeed
+from refusals import refuses
 from releases import BOUND
 from sfumato import Request, Schema, SparkEngine, publish
 from sfumato._engines.spark_engine import choose_engine
@@ -30,7 +31,7 @@ def test_spark_that_is_not_installed_is_named(options: tuple[str, ...], table: P
 
 def test_table_of_spark_needs_spark(desk: Path) -> None:
     assert LACKS in complaint(run(*publishing("spark:hospital.people")))
-    with pytest.raises(MissingExtraError, match="install"):
+    with refuses(MissingExtraError, "missing-package", extra="spark"):
         publish(
             Request("spark:hospital.people", schema=Schema.of("disease", public="*"), spec=BOUND, **ALL_ACCEPTED),
             desk / "release",

@@ -16,6 +16,7 @@ import pyreadstat
 import pytest
 
 from command_line import fail, people, publishing, run, succeed, write_csv
+from refusals import refuses
 from releases import SENSITIVE, published_by
 from sfumato import QueryError, TargetError, export
 from sfumato.mechanisms import REGISTRY
@@ -43,7 +44,7 @@ def read(path: Path) -> pd.DataFrame:
 def test_weights_add_up_to_counts(name: str, tmp_path: Path) -> None:
     release = published_by(name, TABLE.select(["age", "sex", SENSITIVE]), tmp_path / "release")
     if next(iter(release.manifest.methods.values())).compute_weights is None:
-        with pytest.raises(QueryError, match="no weights by record"):
+        with refuses(QueryError, "no-record-weights"):
             export(release, ["HIV"], tmp_path / "out.csv")
         assert not (tmp_path / "out.csv").exists()
         return
@@ -168,13 +169,13 @@ def test_numbers_that_no_double_holds_stay_exact(suffix: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("suffix", [".dta", ".sav"])
 @pytest.mark.parametrize(
-    ("values", "words"),
-    [(["a\0b", "a\0c"], "strings with a zero character"), ([1e308, 2.5], "too large"), ([math.inf, 2.5], "too large")],
+    ("values", "reason"),
+    [(["a\0b", "a\0c"], "zero-character"), ([1e308, 2.5], "large-number"), ([math.inf, 2.5], "large-number")],
     ids=["zero", "large", "infinite"],
 )
-def test_what_packages_would_change_is_refused(suffix: str, values: list[Any], words: str, tmp_path: Path) -> None:
+def test_what_packages_would_change_is_refused(suffix: str, values: list[Any], reason: str, tmp_path: Path) -> None:
     release = published_by("uniform", pa.table(people(60, **{"what it is": values})), tmp_path / "release")
-    with pytest.raises(TargetError, match=f"column 'what it is' contains .*{words}"):
+    with refuses(TargetError, "unwritable-column", column="what it is", reason=reason):
         export(release, ["HIV"], tmp_path / f"out{suffix}")
     assert {path.name for path in tmp_path.iterdir()} == {"release"}
     assert export(release, ["HIV"], tmp_path / "out.csv").rows == 60

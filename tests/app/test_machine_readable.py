@@ -13,6 +13,7 @@ import pytest
 import sfumato
 from accepted import ALL_ACCEPTED
 from command_line import BOUND, complaint, content, people, publishing, run, succeed, write_csv
+from refusals import refuses
 from sfumato import BreachBound, Notice, NoticeError, NoticeWarning, Request, Schema, SfumatoError, SpecError, publish
 from sfumato._publish.publication_plan import list_notice_codes
 from sfumato._request.warnings import NOTICE_CODES
@@ -69,9 +70,23 @@ def test_error_is_a_document_and_a_sentence(desk: Path, table: Path, release: Pa
     assert content(desk) == before
     assert outcome.json["format"] == 1
     assert outcome.json["error"]["kind"] in {kind, "target" if kind == "file" else kind}
-    assert {"kind", "message"} <= set(outcome.json["error"]) <= {"kind", "code", "fields", "message"}
+    assert set(outcome.json["error"]) == {"kind", "code", "fields", "message"}
     assert complaint(run(*MISTAKES[kind])) == sentence
     assert run(*MISTAKES[kind]).out == ""
+
+
+def test_error_has_its_code_and_its_facts_in_json(table: Path) -> None:
+    error = run(*MISTAKES["spec"], "--json").json["error"]
+    assert error["code"] == "prior-not-below-posterior"
+    assert error["fields"] == {"prior": "1/2", "posterior": "1/3"}
+    error = run(*MISTAKES["schema"], "--json").json["error"]
+    assert (error["code"], error["fields"]) == ("missing-column", {"column": "illness"})
+
+
+def test_password_is_hidden_in_the_facts_too() -> None:
+    error = SpecError("no.", fields={"file": "postgresql://me:secret@host/people", "rows": 3})
+    assert "secret" not in str(error.fields)
+    assert error.fields["rows"] == 3
 
 
 def test_stopped_command_says_so_to_machines(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +96,8 @@ def test_stopped_command_says_so_to_machines(release: Path, monkeypatch: pytest.
     monkeypatch.setattr(sfumato.Release, "open", stop)
     outcome = run("info", release, "--json")
     assert outcome.code == 130
-    assert outcome.json["error"] == {"kind": "stopped", "message": "stopped; nothing was written."}
+    stopped = {"kind": "stopped", "code": "stopped", "message": "stopped; nothing was written.", "fields": {}}
+    assert outcome.json["error"] == stopped
 
 
 def test_every_error_has_a_kind_of_its_own_that_the_reference_names() -> None:
@@ -239,7 +255,7 @@ def test_notice_that_must_not_come_up_stops_python_too(desk: Path, table: Path) 
         publish(request(table), "release", fail_on=["domain-observed"])
     assert [each.code for each in caught.value.notices] == ["domain-observed"]
     assert not (desk / "release").exists()
-    with pytest.raises(SpecError, match="there is no notice with the code 'domain'"):
+    with refuses(SpecError, "unknown-notice", notice="domain"):
         publish(request(table), "release", fail_on=["domain"])
 
 

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from accepted import ALL_ACCEPTED
 from command_line import content, write_csv
 from postgres_server import Server, serving
+from refusals import refuses
 from releases import WAYS, known_key
 from sfumato import BreachBound, Request, Schema, publish
 from sfumato._core.random_draws import Draws
@@ -160,7 +161,7 @@ def refuse_other(one: Any, other: Any, desk: Path) -> None:
         plan_file="private.plan",
     )
     before = content(desk)
-    with pytest.raises(ReleaseFormatError, match="belongs to another table"):
+    with refuses(ReleaseFormatError, "plan-file-of-another-table"):
         publish(
             Request(other, schema=Schema.of("disease", public="*"), spec=BOUND, mechanism="uniform", **ALL_ACCEPTED),
             "second",

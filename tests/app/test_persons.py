@@ -12,6 +12,7 @@ import pytest
 
 from accepted import ALL_ACCEPTED
 from command_line import content, people, write_parquet
+from refusals import refuses
 from releases import edit_manifest
 from sfumato import (
     BreachBound,
@@ -99,12 +100,12 @@ def test_row_is_the_first_of_its_person(table: Path) -> None:
 @pytest.mark.slow
 def test_original_cannot_be_compared_without_the_key_that_chose(table: Path) -> None:
     publish(request(table, one_row="random"), "release", plan_file="plan")
-    with pytest.raises(SpecError, match=r"Give its plan file \(`plan_file=`\)"):
+    with refuses(SpecError, "missing-plan-file"):
         verify("release", table)
-    with pytest.raises(SpecError, match=r"name the table too \(`original=`\)"):
+    with refuses(SpecError, "missing-original", argument="plan_file"):
         verify("release", plan_file="plan")
     pq.write_table(pq.read_table(table).slice(1), "other.parquet")
-    with pytest.raises(ReleaseFormatError, match="the plan file belongs to another table"):
+    with refuses(ReleaseFormatError, "plan-file-of-another-table"):
         verify("release", "other.parquet", plan_file="plan")
 
 
@@ -156,7 +157,7 @@ def test_design_that_keeps_too_much_for_all_rows_does_not_verify(table: Path) ->
     written["sfumato"]["design"]["retention"] = str(alone.release.manifest.design.retention)
     written["sfumato"]["digest"] = compute_manifest_digest(written)
     (Path("release") / MANIFEST).write_text(json.dumps(written))
-    with pytest.raises(ReleaseFormatError, match="its guarantee does not hold"):
+    with refuses(ReleaseFormatError, "design-breaks-bound"):
         verify("release")
 
 
@@ -205,7 +206,7 @@ def test_column_that_names_each_person_is_nearly_unique_however_many_rows_they_h
     whole = people(each * many, patient=[row // each for row in range(each * many)])
     whole["insurance"] = [f"I{row // each * 17}" for row in range(each * many)]
     schema = Schema.of("disease", person="patient", rows_per_person=each, public="*")
-    with pytest.raises(SchemaError, match=r"column .insurance. is nearly unique"):
+    with refuses(SchemaError, "nearly-unique", column="insurance"):
         publish(Request(pa.table(whole), schema=schema, spec=BOUND, **ALL_ACCEPTED), "release")
     found = plan(
         Request(
@@ -222,13 +223,13 @@ def test_who_counts_different_persons_is_told_how_people_are_counted(table: Path
     asked = "SELECT COUNT(DISTINCT {}) FROM release WHERE disease = 'flu'"
     people_are_rows = "Each person has one row here, so COUNT(*) counts people."
     one = publish(request(table, one_row="random"), "one").release
-    with pytest.raises(QueryError, match=r"^the release has no column 'number'; it has .*") as unknown:
+    with refuses(QueryError, "missing-column", column="number") as unknown:
         one.sql(asked.format("number"))
-    with pytest.raises(QueryError, match=r"^COUNT\(DISTINCT age\) cannot be answered") as distinct:
+    with refuses(QueryError, "count-of-different-values") as distinct:
         one.sql(asked.format("age"))
     assert str(unknown.value).endswith(people_are_rows)
     assert str(distinct.value).endswith(people_are_rows)
     several = publish(request(table, rows_per_person=3), "several").release
-    with pytest.raises(QueryError, match="the release has no column 'number'") as without:
+    with refuses(QueryError, "missing-column", column="number") as without:
         several.sql(asked.format("number"))
     assert people_are_rows not in str(without.value)

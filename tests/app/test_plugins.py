@@ -15,6 +15,7 @@ import pytest
 import sfumato
 import toy_mechanism as toy
 from command_line import BOUND, Outcome, people, run_apart, write_parquet
+from refusals import refuses
 from sfumato._planning.mechanism_choice import choose
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._verify.distributions import REFERENCE_DISTRIBUTIONS
@@ -89,7 +90,10 @@ def test_plugin_without_a_verifier_is_planned_and_not_published(desk: Path, tabl
     asked = (table, "--sensitive", "disease", *BOUND, "--mechanism", "toy", "--json")
     made = with_plugins(folder, "publish", *asked, "--out", "release")
     assert made.code == 2
-    assert (made.json["error"]["kind"], made.json["error"]["capability"]) == ("missing-capability", "Verifier")
+    assert (made.json["error"]["kind"], made.json["error"]["fields"]["capability"]) == (
+        "missing-capability",
+        "Verifier",
+    )
     assert not Path("release").exists()
     assert with_plugins(folder, "plan", *asked).code == 0
 
@@ -161,7 +165,7 @@ def test_registered_mechanism_is_taken_by_name_only() -> None:
     assert alone.mechanism.name != "toy"
     assert "toy" in {each.mechanism.name for each in alone.alternatives}
     assert not choose(counts, bound).reason.count("toy")
-    with pytest.raises(SpecError, match="name it as the mechanism"):
+    with refuses(SpecError, "mechanism-not-chosen-automatically", mechanism="toy"):
         choose(counts, bound, options={"toy": toy.Options()})
     assert pickle.loads(pickle.dumps(toy.MECHANISM)) is toy.MECHANISM
     assert "ErrorPrediction" in missing("toy")
@@ -170,9 +174,9 @@ def test_registered_mechanism_is_taken_by_name_only() -> None:
 @pytest.mark.usefixtures("registered")
 def test_name_that_is_taken_and_what_is_no_mechanism_are_refused() -> None:
     for mechanism in (toy.MECHANISM, replace(toy.MECHANISM, name="uniform")):
-        with pytest.raises(SpecError, match="is taken"):
+        with refuses(SpecError, "name-taken", name=mechanism.name):
             register(mechanism)
-    with pytest.raises(SpecError, match="is not a Mechanism"):
+    with refuses(SpecError, "not-registrable", expected="Mechanism"):
         register(toy)  # type: ignore[arg-type]
 
 

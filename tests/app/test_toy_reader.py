@@ -10,10 +10,11 @@ import pytest
 import toy_reader
 from accepted import ALL_ACCEPTED, give_reasons
 from command_line import complaint, content, people, run, succeed
+from refusals import refuses
 from sfumato import BreachBound, Request, Schema, publish, verify
 from sfumato._readers.open_table import open_source
 from sfumato._readers.reader_registry import READERS, describe_endings, describe_tables
-from sfumato.errors import ReleaseFormatError
+from sfumato.errors import ReleaseFormatError, SourceError
 
 ROOT = Path(__file__).parents[2]
 BOUND = BreachBound("1/10", "1/2")
@@ -67,7 +68,7 @@ def test_plan_file_is_refused_for_another_table_of_the_reader(archive: Path, des
     changed = people(3000)
     changed["disease"] = changed["disease"][::-1]
     np.savez(archive, **{name: np.array(values) for name, values in changed.items()})
-    with pytest.raises(ReleaseFormatError, match="another table"):
+    with refuses(ReleaseFormatError, "plan-file-of-another-table"):
         publish(request, "second", plan_file="private.plan")
     assert content(desk / "release") == before
 
@@ -79,5 +80,5 @@ def test_damaged_table_of_the_reader_is_refused(archive: Path, desk: Path) -> No
 
 def test_file_is_nobodys_without_its_line(desk: Path) -> None:
     np.savez(desk / "people.npz", x=np.array([1]))
-    with pytest.raises(Exception, match="cannot be read as a table"):
+    with refuses(SourceError, "wrong-ending", file="people.npz"):
         open_source(desk / "people.npz", desk / "spool")

@@ -30,6 +30,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enumeration import Law, Shown, replaced_by, shown_by, transition_law, whole_law
+from refusals import refuses
 from releases import people, published_by
 from sfumato._core.array_types import RandomBits
 from sfumato._core.random_draws import Draws
@@ -464,12 +465,12 @@ def test_every_field_of_a_mechanism_is_of_the_core_a_rule_or_a_capability() -> N
 
 
 def test_missing_capabilities_of_an_unknown_mechanism_are_refused() -> None:
-    with pytest.raises(SpecError, match="no mechanism 'mine'"):
+    with refuses(SpecError, "unknown-mechanism", mechanism="mine"):
         missing("mine")
 
 
 def test_a_name_that_no_mechanism_has_is_a_mistake_of_ours() -> None:
-    with pytest.raises(InternalError, match=r"^there is no mechanism 'mine'"):
+    with refuses(InternalError, "unknown-mechanism", mechanism="mine"):
         find_mechanism("mine")
 
 
@@ -1576,7 +1577,7 @@ def test_a_design_that_no_plan_could_have_made_is_refused(case: Case, damage: Da
 def test_a_design_that_lets_beliefs_fall_is_refused_where_they_must_not() -> None:
     upward, both = (each for each in CASES["fine-grain"] if each.spec.list_bounds(each.histogram.values)[2] is None)
     assert (upward.options.direction, both.options) == (fine_grain.Direction.UPWARD, BOTH)
-    with pytest.raises(ReleaseFormatError, match="a retention is higher than the design's bounds allow"):
+    with refuses(ReleaseFormatError, "design-breaks-bound"):
         upward.mechanism.read_design({**upward.design.to_json(), "direction": "both"}, ["string"])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from papers import EXPERIMENTS, Conditions, Experiment, Outcome, Verdict, reproduce, select_experiments
+from refusals import refuses
 from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
 from sfumato.errors import SpecError, TargetError
 
@@ -118,7 +119,7 @@ def test_the_page_has_experiments_in_the_order_of_their_numbers(tmp_path: Path) 
 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(TargetError, match="is a file"):
+    with refuses(TargetError, "target-is-a-file", file=str(tmp_path / "file")):
         list(reproduce(EXPERIMENTS, tmp_path / "file"))
 
 
@@ -126,6 +127,6 @@ def test_names_of_works_and_items() -> None:
     assert select_experiments(["all"]) == EXPERIMENTS
     assert {each.name.partition("/")[0] for each in select_experiments(["small-domain"])} == {"small-domain"}
     assert [each.name for each in select_experiments(["small-domain/ex1", "small-domain/ex1"])] == ["small-domain/ex1"]
-    with pytest.raises(SpecError, match="did you mean 'small-domain/table2'"):
+    with refuses(SpecError, "unknown-experiment", experiment="small-domain/tabl2", nearest="small-domain/table2"):
         select_experiments(["small-domain/tabl2"])
     assert len({each.name for each in EXPERIMENTS}) == len(EXPERIMENTS)

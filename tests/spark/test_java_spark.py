@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from engine_inputs import INPUTS, ROWS, every_type
+from refusals import refuses
 from releases import known_key
 from sfumato import EngineError, MissingExtraError, Release, SparkEngine, publish
 from sfumato._core import spark_tasks
@@ -97,14 +98,14 @@ def test_error_of_a_worker_has_the_words_of_the_local_one(java: Any, tmp_path: P
 def test_workers_of_another_version_do_nothing(java: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     known = spark_tasks.version
     monkeypatch.setattr(spark_tasks, "version", lambda name: "0.0.1" if name == "pyarrow" else known(name))
-    with pytest.raises(EngineError, match=r"^pyarrow is \S+ on a worker of Spark and 0.0.1 here, so the release would"):
+    with refuses(EngineError, "worker-versions-differ", package="pyarrow"):
         list(SparkEngine(java).map_items(str, range(3)))
 
 
 @pytest.mark.skipif(IS_CONNECT, reason="a session through Spark Connect is not made without it")
 def test_package_that_spark_lacks_is_named(java: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtraError, match=r"^Spark is installed without the package 'pandas' that this needs"):
+    with refuses(MissingExtraError, "missing-package", package="pandas"):
         list(SparkEngine(java).map_items(str, range(3)))
 
 

@@ -16,6 +16,7 @@ from pyarrow import feather
 
 from accepted import ALL_ACCEPTED, REASON, give_reasons
 from engine_inputs import INPUTS, ROWS, Input, every_type, with_gaps
+from refusals import refuses
 from releases import BOUND, WAYS, known_key, people
 from sfumato import CountQuery, EngineError, ReadOptions, Release, Request, Schema, SparkEngine, publish
 from sfumato._engines import shuffle, spark_engine
@@ -260,7 +261,7 @@ def test_result_that_comes_twice_is_refused(of: str, sail: Any, monkeypatch: pyt
 
     monkeypatch.setattr(spark_engine, "run_on_workers", twice)
     engine = SparkEngine(sail)
-    with pytest.raises(EngineError, match="lost or repeated"):
+    with refuses(EngineError, "work-lost-or-repeated"):
         list(
             engine.map_items(str, range(3)) if of == "each" else engine.shuffle(Bundles(), range(3), First(), 2, print)
         )

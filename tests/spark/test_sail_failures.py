@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from accepted import ALL_ACCEPTED, give_reasons
 from engine_inputs import ROWS
+from refusals import refuses
 from releases import BOUND, people
 from sfumato import EngineError, LocalEngine, Request, Schema, SfumatoError, SparkEngine, publish
 from sfumato._core import spark_tasks
@@ -132,7 +133,7 @@ class FailsFrom:
 
 
 def test_file_that_workers_do_not_reach_is_told(sail: Any) -> None:
-    with pytest.raises(EngineError, match=r"^a worker of Spark cannot find a file .* paths that all workers share\.$"):
+    with refuses(EngineError, "worker-lacks-file"):
         list(SparkEngine(sail).map_items(Path.read_bytes, [Path("/nowhere/at all")]))
 
 
@@ -143,9 +144,7 @@ def test_workers_of_another_version_do_nothing(
     known = spark_tasks.version
     monkeypatch.setattr(spark_tasks, "version", lambda name: "0.0.1" if name == package else known(name))
     request = request_for(saved(people(), tmp_path / "people.parquet"))
-    with pytest.raises(
-        EngineError, match=rf"^{package} is \S+ on a worker of Spark and 0.0.1 here, so the release would"
-    ):
+    with refuses(EngineError, "worker-versions-differ", package=package):
         publish(request, tmp_path / "release", engine=SparkEngine(sail))
     assert os.listdir(tmp_path) == ["people.parquet"]
 
@@ -160,9 +159,7 @@ def test_session_that_was_stopped_is_told(address: str, tmp_path: Path) -> None:
         (request_for(table), SparkEngine(stopped)),
         (replace(request_for(table), table=frame), None),
     ):
-        with pytest.raises(
-            EngineError, match=r"^Spark stopped the work \(\w+\); Spark's own messages give the reason\.$"
-        ):
+        with refuses(EngineError, "spark-stopped"):
             publish(request, tmp_path / "release", engine=engine)
     assert os.listdir(tmp_path) == [table.name]
 

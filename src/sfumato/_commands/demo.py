@@ -71,7 +71,11 @@ def write_stays(path: Path, rows: int) -> None:
         with path.open("xb") as file:
             pa.csv.write_csv(make_stays(rows), file)
     except OSError as error:
-        raise TargetError(f"the table cannot be written to {str(path)!r}: {explain_os_error(error)}.") from error
+        raise TargetError(
+            f"the table cannot be written to {str(path)!r}: {explain_os_error(error)}.",
+            code="unwritable-file",
+            fields={"file": str(path), "reason": explain_os_error(error)},
+        ) from error
 
 
 # ---------------------------------------------------------------------------------------------------------------------

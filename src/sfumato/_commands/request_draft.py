@@ -122,7 +122,11 @@ def draft(
     """The request file of a table, of which some columns may be known to be sensitive."""
     names = [column.name for column in guess.columns]
     if unknown := next((name for name in sensitive if name not in names), None):
-        raise SchemaError(f"the table has no column {unknown!r}; it has {', '.join(map(repr, names))}.")
+        raise SchemaError(
+            f"the table has no column {unknown!r}; it has {', '.join(map(repr, names))}.",
+            code="missing-column",
+            fields={"column": unknown},
+        )
     writer = _DraftWriter(guess, tuple(sensitive))
     read_as = [f"encoding = {quote_toml(encoding)}"] if encoding != "utf-8" else []
     if guess.decimal != POINT:
@@ -161,10 +165,18 @@ def draft(
 def check_place(target: Path, *, force: bool) -> None:
     """Refuse a path without the ending of request files, and one that exists already."""
     if target.suffix.lower() != TOML:
-        raise TargetError(f"a request file is known by its ending: name one that ends in {TOML}, not {str(target)!r}.")
+        raise TargetError(
+            f"a request file is known by its ending: name one that ends in {TOML}, not {str(target)!r}.",
+            code="wrong-ending",
+            fields={"file": str(target), "ending": TOML},
+        )
     check_outside(target, "the request file")
     if os.path.lexists(target) and not force:
-        raise TargetError(f"{str(target)!r} exists; choose another name with `out=`, or replace it with `force=True`.")
+        raise TargetError(
+            f"{str(target)!r} exists; choose another name with `out=`, or replace it with `force=True`.",
+            code="target-exists",
+            fields={"file": str(target)},
+        )
 
 
 # --------------------------------------------------------------------------------------------------------- formatting

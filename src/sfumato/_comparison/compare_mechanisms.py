@@ -122,12 +122,17 @@ def compare_survey(  # noqa: PLR0913 - the same
     if bound is None:
         raise SpecError(
             "mechanisms are compared at one posterior, and this request has none: each value has its own limit, or one "
-            "relative to its share; request one bound instead (`spec=BreachBound(...)`)."
+            "relative to its share; request one bound instead (`spec=BreachBound(...)`).",
+            code="no-single-bound",
         )
     trial_table = TrialTable.of(survey, bound, secrets.randbits(SEED_BITS) if seed is None else seed)
     letter = attacker.strip().upper()
     if letter not in ATTACKERS:
-        raise SpecError(f"there is no attacker {attacker!r}; name one of {', '.join(ATTACKERS)}.")
+        raise SpecError(
+            f"there is no attacker {attacker!r}; name one of {', '.join(ATTACKERS)}.",
+            code="unknown-attacker",
+            fields={"attacker": attacker},
+        )
     size = choose_usual_count(survey.histogram) if at is None else at
     trials = TrialCache(request, trial_table, letter, size, {})
     accepted = [column.name for column in survey.columns if request.accepted_risks.accepts_column(column.name)]
@@ -157,18 +162,33 @@ def compare_survey(  # noqa: PLR0913 - the same
 def _choose_aim(request: Request, at_gain: Exact | None, error: Exact | None, at: int | None) -> Aim | None:
     """Chooses the common criterion; None means the posterior of the request."""
     if at_gain is not None and error is not None:
-        raise SpecError("both a gain and an error were given; give one of them as the criterion of the comparison.")
+        raise SpecError(
+            "both a gain and an error were given; give one of them as the criterion of the comparison.",
+            code="two-criteria",
+        )
     if at is not None and at < 1:
-        raise SpecError(f"the count is {at}, and must be at least 1: it is the count that has this error.")
+        raise SpecError(
+            f"the count is {at}, and must be at least 1: it is the count that has this error.",
+            code="count-out-of-range",
+            fields={"given": at},
+        )
     if at_gain is not None:
         gain = parse_exact(at_gain, "the gain")
         if not 0 < gain < 1:
-            raise SpecError(f"the gain is {gain}, and must be between 0 and 1: more correct guesses, such as 10%.")
+            raise SpecError(
+                f"the gain is {gain}, and must be between 0 and 1: more correct guesses, such as 10%.",
+                code="gain-out-of-range",
+                fields={"given": str(gain)},
+            )
         return SameGain(float(gain))
     if error is not None:
         limit = parse_exact(error, "the error")
         if limit <= 0:
-            raise SpecError(f"the error is {limit}, and must be above 0: the relative standard error, such as 10%.")
+            raise SpecError(
+                f"the error is {limit}, and must be above 0: the relative standard error, such as 10%.",
+                code="error-out-of-range",
+                fields={"given": str(limit)},
+            )
         return SameError(limit, at or USUAL_COUNT)
     return None
 

@@ -73,7 +73,11 @@ def redraw_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | N
 def compute_laplace_scale(epsilon: float) -> float:
     """Returns the scale of Laplace noise for a count, which is also its mean absolute error."""
     if not 0 < epsilon < math.inf:
-        raise SpecError(f"epsilon is {epsilon}; it must be a finite number above 0.")
+        raise SpecError(
+            f"epsilon is {epsilon}; it must be a finite number above 0.",
+            code="epsilon-out-of-range",
+            fields={"given": str(epsilon)},
+        )
     return SENSITIVITY / epsilon * (1 + MARGIN)
 
 

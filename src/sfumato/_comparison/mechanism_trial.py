@@ -95,7 +95,7 @@ class TrialTable:
     def make_plan(self, trial: Trial, options: object) -> ChosenMechanism:
         """The plan of a trial for these records: the trial's own plan if they are the whole table."""
         if trial.chosen_plan is None:
-            raise InfeasibleError(trial.refusal)
+            raise InfeasibleError(trial.refusal, code="no-plan")
         value_counts = np.bincount(self.sample.sensitive, minlength=self.histogram.domain_size)
         if int(value_counts.sum()) == self.histogram.total:
             return trial.chosen_plan

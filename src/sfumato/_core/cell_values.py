@@ -45,7 +45,7 @@ def values_to_json(values: Sequence[Value]) -> list[JsonValue]:
 def values_from_json(values: Sequence[JsonValue], types: Sequence[str]) -> tuple[Value, ...]:
     """Reads a domain from JSON, given the Data Package type of each column: several for compound values."""
     if not isinstance(values, list):
-        raise ReleaseFormatError("a domain is not a list of values.")
+        raise ReleaseFormatError("a domain is not a list of values.", code="damaged-domain")
     if len(types) == 1:
         return tuple(_from_json(value, types[0]) for value in values)
     return tuple(_compound_from_json(value, types) for value in values)
@@ -53,14 +53,20 @@ def values_from_json(values: Sequence[JsonValue], types: Sequence[str]) -> tuple
 
 def _compound_from_json(value: JsonValue, types: Sequence[str]) -> tuple[Scalar, ...]:
     if not isinstance(value, list) or len(value) != len(types):
-        raise ReleaseFormatError("a compound domain contains a value without one part for each column.")
+        raise ReleaseFormatError(
+            "a compound domain contains a value without one part for each column.", code="damaged-domain"
+        )
     return tuple(_from_json(part, kind) for part, kind in zip(value, types, strict=True))
 
 
 def _from_json(value: JsonValue, field_type: str) -> Scalar:
     expected = _JSON_TYPES.get(field_type)
     if expected is None:
-        raise ReleaseFormatError(f"the column type {field_type!r} is unknown to this version.")
+        raise ReleaseFormatError(
+            f"the column type {field_type!r} is unknown to this version.",
+            code="unknown-type",
+            fields={"type": field_type},
+        )
     if value is None:
         return None
     if (
@@ -68,7 +74,11 @@ def _from_json(value: JsonValue, field_type: str) -> Scalar:
         or not isinstance(value, expected)
         or (isinstance(value, bool) and field_type != "boolean")
     ):
-        raise ReleaseFormatError(f"a domain of type {field_type!r} contains a value of another type.")
+        raise ReleaseFormatError(
+            f"a domain of type {field_type!r} contains a value of another type.",
+            code="damaged-domain",
+            fields={"type": field_type},
+        )
     try:
         if field_type == "date":
             return datetime.date.fromisoformat(str(value))
@@ -78,7 +88,9 @@ def _from_json(value: JsonValue, field_type: str) -> Scalar:
             return float(value)
     except (ValueError, OverflowError) as error:
         raise ReleaseFormatError(
-            f"a domain of type {field_type!r} contains a value that is not a valid {field_type}."
+            f"a domain of type {field_type!r} contains a value that is not a valid {field_type}.",
+            code="damaged-domain",
+            fields={"type": field_type},
         ) from error
     return value
 

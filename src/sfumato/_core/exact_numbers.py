@@ -25,7 +25,11 @@ def parse_exact(number: Exact, what: str = "a number") -> Fraction:
     """
     if isinstance(number, float):
         digits = float.__repr__(number)
-        raise SpecError(f"{what} must be exact, and the float {digits} is not: write it as a string, '{digits}'.")
+        raise SpecError(
+            f"{what} must be exact, and the float {digits} is not: write it as a string, '{digits}'.",
+            code="number-not-exact",
+            fields={"subject": what, "given": digits},
+        )
     try:
         if isinstance(number, str) and _HUGE.search(number):
             raise ValueError("the exponent is too large")
@@ -33,7 +37,11 @@ def parse_exact(number: Exact, what: str = "a number") -> Fraction:
             return Fraction(number.rstrip().removesuffix("%")) / 100
         return Fraction(number)
     except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
-        raise SpecError(f"{what} is {number!r}: write a number such as 1/13, 0.02, 2% or 3.") from error
+        raise SpecError(
+            f"{what} is {number!r}: write a number such as 1/13, 0.02, 2% or 3.",
+            code="not-a-number",
+            fields={"subject": what},
+        ) from error
 
 
 FINEST_STEPS, COARSEST_STEP = 100, 10

@@ -51,10 +51,11 @@ class Address:
         if not bucket or ":" in bucket or ("@" in bucket and not scheme.startswith("abfs")) or "?" in str(location):
             raise error(
                 "an address contains only a bucket and a name in it, such as s3://bucket/name: credentials, "
-                "regions and endpoints are taken from the environment (AWS_PROFILE, AWS_ENDPOINT_URL, ...)."
+                "regions and endpoints are taken from the environment (AWS_PROFILE, AWS_ENDPOINT_URL, ...).",
+                code="wrong-address",
             )
         if any(name in ("", ".", "..") for name in names):
-            raise error("a part of the name in an address is empty, . or ..; write the name out.")
+            raise error("a part of the name in an address is empty, . or ..; write the name out.", code="wrong-address")
         return cls(scheme, "/".join([bucket, *names]))
 
     def __str__(self) -> str:

@@ -68,7 +68,11 @@ class Draws:
 
     def __post_init__(self) -> None:
         if len(bytes(self.key)) != KEY_BYTES:  # a string could have this length, but is not a key
-            raise SpecError(f"a key has {KEY_BYTES} bytes ({2 * KEY_BYTES} hexadecimal digits), not {len(self.key)}.")
+            raise SpecError(
+                f"a key has {KEY_BYTES} bytes ({2 * KEY_BYTES} hexadecimal digits), not {len(self.key)}.",
+                code="wrong-key-length",
+                fields={"bytes": len(self.key), "expected": KEY_BYTES},
+            )
 
     @classmethod
     def from_fresh_key(cls) -> Draws:
@@ -81,7 +85,7 @@ class Draws:
         try:
             key = bytes.fromhex(digits)
         except ValueError as error:
-            raise SpecError("a test key must consist of hexadecimal digits.") from error
+            raise SpecError("a test key must consist of hexadecimal digits.", code="key-not-hexadecimal") from error
         return cls(key, is_test=True)
 
     def bind_to_table(self, content: str) -> Draws:
@@ -152,7 +156,7 @@ class Stream:
         if isinstance(bound, np.ndarray):
             lowest, highest = (int(find_extreme(bound)) if len(bound) else 1 for find_extreme in (np.min, np.max))
         if lowest < 1 or highest > LARGEST_BOUND:
-            raise InternalError("an integer can be drawn only below a bound from 1 to 2^63.")
+            raise InternalError("an integer can be drawn only below a bound from 1 to 2^63.", code="bound-out-of-range")
         # Dividing by one number is much faster than dividing by many equal ones.
         bounds = np.asarray(bound if lowest < highest else lowest, dtype=np.uint64)
         shares = LARGEST_WORD // bounds

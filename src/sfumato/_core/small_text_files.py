@@ -45,11 +45,17 @@ def read_csv_lines(
         delimiter = ";" if ";" in header and "," not in header and not is_list else ","
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except OSError as error:
-        raise error_type(f"{label} cannot be read: {explain_os_error(error)}.") from error
+        raise error_type(
+            f"{label} cannot be read: {explain_os_error(error)}.",
+            code="unreadable-file",
+            fields={"file": str(path), "reason": explain_os_error(error)},
+        ) from error
     except UnicodeDecodeError as error:
-        raise error_type(f"{label} is not UTF-8 text; save it as UTF-8.") from error
+        raise error_type(
+            f"{label} is not UTF-8 text; save it as UTF-8.", code="other-encoding", fields={"file": str(path)}
+        ) from error
     except csv.Error as error:
-        raise error_type(format_message) from error
+        raise error_type(format_message, code="wrong-file-format", fields={"file": str(path)}) from error
     return rows
 
 
@@ -57,10 +63,10 @@ def read_small(path: Path, label: str, error_type: type[SfumatoError], largest: 
     """The bytes of a file; a file above the limit is rejected before it is in memory, even an endless one."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size > largest:
-            raise make_size_error(label, error_type, largest)
+            raise make_size_error(path, label, error_type, largest)
         content = file.read(largest + 1)
     if len(content) > largest:
-        raise make_size_error(label, error_type, largest)
+        raise make_size_error(path, label, error_type, largest)
     return content
 
 
@@ -72,21 +78,34 @@ def read_toml(path: Path, label: str, parse_float: Callable[[str], object] = flo
             raise ValueError
         return tomllib.loads(text, parse_float=parse_float)
     except OSError as error:
-        raise SpecError(f"{label} cannot be read: {explain_os_error(error)}.") from error
+        raise SpecError(
+            f"{label} cannot be read: {explain_os_error(error)}.",
+            code="unreadable-file",
+            fields={"file": str(path), "reason": explain_os_error(error)},
+        ) from error
     except UnicodeDecodeError as error:
-        raise SpecError(f"{label} is not UTF-8 text; save it as UTF-8.") from error
+        raise SpecError(
+            f"{label} is not UTF-8 text; save it as UTF-8.", code="other-encoding", fields={"file": str(path)}
+        ) from error
     except SpecError:
         raise
     except (ValueError, RecursionError) as error:
-        problem = (
-            str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a value is too long or too deeply nested"
-        )
-        raise SpecError(f"{label} is not TOML: {problem[:1].lower()}{problem[1:]}.") from error
+        is_syntax = isinstance(error, tomllib.TOMLDecodeError)
+        problem = str(error) if is_syntax else "a value is too long or too deeply nested"
+        raise SpecError(
+            f"{label} is not TOML: {problem[:1].lower()}{problem[1:]}.",
+            code="not-toml" if is_syntax else "toml-value-too-large",
+            fields={"file": str(path)},
+        ) from error
 
 
-def make_size_error(label: str, error_type: type[SfumatoError], largest: int) -> SfumatoError:
+def make_size_error(path: Path, label: str, error_type: type[SfumatoError], largest: int) -> SfumatoError:
     """The error for a file that is too large to be genuine."""
-    return error_type(f"{label} is larger than {largest >> 20} MiB, and no such file needs this; name another one.")
+    return error_type(
+        f"{label} is larger than {largest >> 20} MiB, and no such file needs this; name another one.",
+        code="file-too-large",
+        fields={"file": str(path), "limit": largest},
+    )
 
 
 def read_csv_records(path: Path, error_type: type[SfumatoError], format_message: str) -> list[dict[str, str]]:
@@ -103,13 +122,21 @@ def read_value_entries(path: Path, columns: Sequence[str]) -> dict[Value, dict[s
     entries: dict[Value, dict[str, str]] = {}
     for row in read_csv_records(path, SpecError, format_message):
         if not set(names) <= set(row) or len(row["value"]) > LONGEST_VALUE:
-            raise SpecError(format_message)
+            raise SpecError(format_message, code="wrong-file-format", fields={"file": str(path)})
         value = row["value"] or None
         if value in entries:
-            raise SpecError(f"{str(path)!r} has two lines for {display(value)!r}; write only one.")
+            raise SpecError(
+                f"{str(path)!r} has two lines for {display(value)!r}; write only one.",
+                code="repeated-value",
+                fields={"file": str(path)},
+            )
         entries[value] = {column: row[column] for column in columns}
     if not entries:
-        raise SpecError(f"{str(path)!r} names no value; write a line for each value to protect.")
+        raise SpecError(
+            f"{str(path)!r} names no value; write a line for each value to protect.",
+            code="no-values",
+            fields={"file": str(path)},
+        )
     return entries
 
 
@@ -123,5 +150,9 @@ def match_to_domain(entries: Mapping[Value, Entry], values: Sequence[Value], wha
         unknown_values.discard(key)
     if unknown_values:
         listing = ", ".join(repr(display(value)) for value in sorted(unknown_values, key=display)[:3])
-        raise SpecError(f"there is a {what} for a value that is not in the domain: {listing}; correct it.")
+        raise SpecError(
+            f"there is a {what} for a value that is not in the domain: {listing}; correct it.",
+            code="value-outside-domain",
+            fields={"what": what, "values": len(unknown_values)},
+        )
     return tuple(matched_entries)

@@ -95,7 +95,9 @@ def explain_missing_package(error: ImportError) -> MissingExtraError:
     package_name = f" {match[1].lower()!r}" if match else ""
     return MissingExtraError(
         f"Spark is installed without the package{package_name} that this needs; install it, or Spark with all its "
-        "packages (pip install 'sfumato[spark]')."
+        "packages (pip install 'sfumato[spark]').",
+        code="missing-package",
+        fields={"package": match[1].lower() if match else None},
     )
 
 
@@ -112,19 +114,32 @@ def collect_rows(frame: Any) -> list[WorkerRow]:
 def _explain_failure(error: Exception) -> Exception:
     """The error for a failed job, based on a worker's error; Spark's own log has the rest."""
     text = str(error)
-    if mismatch := re.search(r"sfumato: (\w+ is \S+ on a worker of Spark and \S+ here)", text):
-        return EngineError(f"{mismatch[1]}, so the release would differ; give the workers the versions of the driver.")
+    if mismatch := re.search(r"sfumato: ((\w+) is \S+ on a worker of Spark and \S+ here)", text):
+        return EngineError(
+            f"{mismatch[1]}, so the release would differ; give the workers the versions of the driver.",
+            code="worker-versions-differ",
+            fields={"package": mismatch[2]},
+        )
     if missing := re.search(r"No module named '(\w+)", text):
-        return EngineError(f"the workers of Spark lack the package {missing[1]!r}; install sfumato on each of them.")
+        return EngineError(
+            f"the workers of Spark lack the package {missing[1]!r}; install sfumato on each of them.",
+            code="worker-lacks-package",
+            fields={"package": missing[1]},
+        )
     if match := re.search(r"sfumato: \[(\d+)\] ([\w ]+)", text):
         number = int(match[1])
         if number == errno.ENOENT:
             return EngineError(
                 "a worker of Spark cannot find a file or folder that exists here; the table, the target and, for a "
-                "target in a store, the folder of temporary files (TMPDIR) must be on paths that all workers share."
+                "target in a store, the folder of temporary files (TMPDIR) must be on paths that all workers share.",
+                code="worker-lacks-file",
             )
         return OSError(number, os.strerror(number)) if number else OSError(match[2])
-    return EngineError(f"Spark stopped the work ({type(error).__name__}); Spark's own messages give the reason.")
+    return EngineError(
+        f"Spark stopped the work ({type(error).__name__}); Spark's own messages give the reason.",
+        code="spark-stopped",
+        fields={"reason": type(error).__name__},
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- on a worker

@@ -188,7 +188,7 @@ def _extract_codes(column: pa.Array) -> pa.Array:
         return indices.cast(pa.from_numpy_dtype(kind))
     codes = indices.to_numpy()
     if codes.max(initial=0) > np.iinfo(kind).max or codes.min(initial=0) < 0:
-        raise SourceError("a column has codes beyond its dictionary; write the table again.")
+        raise SourceError("a column has codes beyond its dictionary; write the table again.", code="invalid-dictionary")
     return convert_to_arrow(codes.astype(kind))
 
 

@@ -84,7 +84,7 @@ class SparkEngine:
         while chunk := list(islice(remaining_items, TASKS_PER_CORE * self._cores)):
             results = collect_rows(self._run_tasks(run_items, work, chunk))
             if [row.item for row in results] != list(range(len(chunk))):
-                raise EngineError(REPEAT_MESSAGE)
+                raise EngineError(REPEAT_MESSAGE, code="work-lost-or-repeated")
             yield from map(_decode_result, results)
 
     def shuffle(
@@ -103,7 +103,7 @@ class SparkEngine:
         blocks_by_part = blocks.repartition(parts, "part")
         sent_results = collect_rows(run_on_workers(blocks_by_part, _finish_parts, pickle.dumps(finish)))
         if _has_repeats(sent_results):
-            raise EngineError(REPEAT_MESSAGE)
+            raise EngineError(REPEAT_MESSAGE, code="work-lost-or-repeated")
         report_items(len(all_items))
         yield from map(_decode_result, sent_results)
 
@@ -192,6 +192,6 @@ def _sort_blocks(batches: Batches, file: BinaryIO) -> Iterator[WorkerRow]:
     mapped = pa.py_buffer(mmap(file.fileno(), 0, access=ACCESS_READ) if file.tell() else b"")
     block_places.sort()
     if _has_repeats([header for header, _, _ in block_places]):
-        raise EngineError(REPEAT_MESSAGE)
+        raise EngineError(REPEAT_MESSAGE, code="work-lost-or-repeated")
     for header, first, size in block_places:
         yield header._replace(data=mapped.slice(first, size))

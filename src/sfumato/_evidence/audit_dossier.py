@@ -256,12 +256,17 @@ def check_original(verification: Verification) -> None:
     """Refuses a release whose files were changed, and a table that is not its original, in one sentence."""
     for check in verification.checks:
         if check.name == FILES_CHECK and not check.has_passed:
-            raise ReleaseFormatError(f"the release fails the check 'files': {check.detail}")
+            raise ReleaseFormatError(
+                f"the release fails the check 'files': {check.detail}",
+                code="release-fails-check",
+                fields={"check": check.name},
+            )
         if check.name == PUBLIC_CHECK and not check.has_passed:
             raise ReleaseFormatError(
                 "the public columns of the table differ from those of the release: it is another table, or it has "
                 "changed; "
-                "name the original table, as it was when the release was made."
+                "name the original table, as it was when the release was made.",
+                code="public-columns-differ",
             )
 
 

@@ -204,7 +204,9 @@ def make_certificate(release: str | Path, issue_date: date, decider: str = DEFAU
     verification = verify_folder(opened.folder)
     if failed_check := next((check for check in verification.checks if not check.has_passed), None):
         raise ReleaseFormatError(
-            f"the release fails the check {failed_check.name!r}, so it gets no certificate: {failed_check.detail}"
+            f"the release fails the check {failed_check.name!r}, so it gets no certificate: {failed_check.detail}",
+            code="release-fails-check",
+            fields={"check": failed_check.name},
         )
     return Certificate(opened, verification.checks, predict_errors(opened), issue_date, decider)
 

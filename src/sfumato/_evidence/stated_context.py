@@ -67,7 +67,11 @@ class StatedContext:
         for section, entries in file_sections.items():
             _check(section, allowed_keys, "section of a context")
             if not isinstance(entries, Mapping):
-                raise SpecError(f"{section!r} is a section of the context file: write [{section}] above its lines.")
+                raise SpecError(
+                    f"{section!r} is a section of the context file: write [{section}] above its lines.",
+                    code="key-not-in-section",
+                    fields={"section": section},
+                )
             for key in entries:
                 _check(key, allowed_keys[section], f"{'column' if section == COLUMNS else 'key'} of [{section}]")
             statements[section] = {key: _format_entry(section, key, value) for key, value in entries.items()}
@@ -98,14 +102,26 @@ class StatedContext:
 
 def _check(name: str, allowed: Mapping[str, object], what: str) -> None:
     if name not in allowed:
-        raise SpecError(f"{name!r} is not a {what}; use one of: {', '.join(allowed) or 'none'}.")
+        raise SpecError(
+            f"{name!r} is not a {what}; use one of: {', '.join(allowed) or 'none'}.",
+            code="unknown-key",
+            fields={"key": name},
+        )
 
 
 def _format_entry(section: str, key: str, value: object) -> str:
     """Formats a sentence, a number or a date for printing."""
     if not isinstance(value, str | int | float | date):
-        raise SpecError(f"{key!r} of [{section}] must be a string, a number or a date; write it in quotes.")
+        raise SpecError(
+            f"{key!r} of [{section}] must be a string, a number or a date; write it in quotes.",
+            code="wrong-type",
+            fields={"section": section, "key": key},
+        )
     text = str(value).strip()
     if len(text) > LONGEST:
-        raise SpecError(f"{key!r} of [{section}] has more than {LONGEST:,} characters; shorten it.")
+        raise SpecError(
+            f"{key!r} of [{section}] has more than {LONGEST:,} characters; shorten it.",
+            code="entry-too-long",
+            fields={"section": section, "key": key, "longest": LONGEST},
+        )
     return text

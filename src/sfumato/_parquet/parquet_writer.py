@@ -71,7 +71,11 @@ def make_dictionary_page(field: pa.Field, values: pa.Array) -> bytes:
         get_field_value(metadata, MetadataFields.DICTIONARY) : get_field_value(metadata, MetadataFields.FIRST_PAGE)
     ]
     if get_field_value(get_field_value(read_struct(page)[0], PageFields.DICTIONARY), 1) != len(values):
-        raise InternalError(f"the values of {field.name!r} cannot be listed. Please report this.")
+        raise InternalError(
+            f"the values of {field.name!r} cannot be listed. Please report this.",
+            code="unlistable-values",
+            fields={"column": field.name},
+        )
     return page
 
 

@@ -45,7 +45,9 @@ class Slots:
         """The slot of each record of a batch, given the number of earlier records of each value."""
         value_counts = np.bincount(codes, minlength=len(self.counts))
         if (ranks_before + value_counts > self.counts).any():
-            raise SourceError("the table changed while it was read: a value is more frequent than before.")
+            raise SourceError(
+                "the table changed while it was read: a value is more frequent than before.", code="table-changed"
+            )
         permuted = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
         ends = np.cumsum(value_counts)
         shifts = ranks_before + value_counts - ends  # from the position of a record in the list by value to its rank
@@ -129,9 +131,13 @@ class Rewrite:
             if ranks is not None:
                 ranks = ranks + self._count_codes(codes)
         if first_row != offset.first_row + offset.rows:
-            raise SourceError("the table changed while it was read: it has another number of rows than before.")
+            raise SourceError(
+                "the table changed while it was read: it has another number of rows than before.", code="table-changed"
+            )
         if ranks is not None and (ranks != offset.ranks_after).any():
-            raise SourceError("the table changed while it was read: a value is more frequent than before.")
+            raise SourceError(
+                "the table changed while it was read: a value is more frequent than before.", code="table-changed"
+            )
 
     def list_offsets(self, pieces: Sequence[PieceCounts]) -> Iterator[PieceOffset]:
         """The position of each piece, with the number of earlier records of each value if records have slots."""

@@ -97,7 +97,10 @@ def write_records(  # noqa: PLR0913 - the content, the place, and the concurrent
             pieces = engine.split_source(survey.source, survey.preparation.columns)
             for piece, offset in zip_longest(pieces, rewrite.list_offsets(survey.pieces)):
                 if piece is None or offset is None:
-                    raise SourceError("the table changed while it was read: it has another number of rows than before.")
+                    raise SourceError(
+                        "the table changed while it was read: it has another number of rows than before.",
+                        code="table-changed",
+                    )
                 yield piece, offset
 
         sizes, digests = [0] * layout.files, {}
@@ -111,7 +114,9 @@ def write_records(  # noqa: PLR0913 - the content, the place, and the concurrent
         if sum(sizes) != rows:
             raise EngineError(
                 f"{sum(sizes):,} records were written instead of {rows:,}: the engine lost or repeated some; "
-                "publish again."
+                "publish again.",
+                code="records-lost",
+                fields={"written": sum(sizes), "expected": rows},
             )
         return WrittenTables(tuple(sizes), digests)
 

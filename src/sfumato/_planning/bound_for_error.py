@@ -73,14 +73,22 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
     limit, exact_prior = parse_exact(error, "the error"), parse_exact(prior, "the prior")
     if limit <= 0:
         raise SpecError(
-            f"the error is {limit}, and must be above 0: it is the standard error divided by the count, such as 10%."
+            f"the error is {limit}, and must be above 0: it is the standard error divided by the count, such as 10%.",
+            code="error-out-of-range",
+            fields={"given": str(limit)},
         )
     if at < 1:
         raise SpecError(
-            f"the count is {at}, and must be at least 1: it is the size of the counts that should reach the error."
+            f"the count is {at}, and must be at least 1: it is the size of the counts that should reach the error.",
+            code="count-out-of-range",
+            fields={"given": at},
         )
     if not 0 < exact_prior < 1:
-        raise SpecError(f"the prior is {exact_prior}, and must be between 0 and 1, such as 1/10.")
+        raise SpecError(
+            f"the prior is {exact_prior}, and must be between 0 and 1, such as 1/10.",
+            code="belief-out-of-range",
+            fields={"argument": "prior", "given": str(exact_prior)},
+        )
     posteriors = [share for share in list_two_digit_shares(exact_prior) if share > exact_prior]
 
     def is_reached(posterior: Fraction) -> bool:
@@ -93,14 +101,20 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
             return False
         (curve_point,) = chosen.predict_error_curve([at])
         if not curve_point.values:
-            raise InfeasibleError(f"no value has {at:,} records, so there is no such count; ask for a smaller count.")
+            raise InfeasibleError(
+                f"no value has {at:,} records, so there is no such count; ask for a smaller count.",
+                code="no-such-count",
+                fields={"count": at},
+            )
         return curve_point.evenly is not None and curve_point.evenly <= limit
 
     number = bisect_left(posteriors, True, key=is_reached)
     if number == len(posteriors):
         raise InfeasibleError(
             f"no posterior up to {float(posteriors[-1]) if posteriors else float(exact_prior):.4g} has an error of "
-            f"at most {_format_error(limit)} at a count of {at:,}; allow a larger error, or ask for a larger count."
+            f"at most {_format_error(limit)} at a count of {at:,}; allow a larger error, or ask for a larger count.",
+            code="error-unreachable",
+            fields={"error": str(limit), "count": at},
         )
     return BreachBound(exact_prior, posteriors[number], rows)
 

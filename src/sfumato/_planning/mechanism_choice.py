@@ -46,27 +46,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     draws = draws or Draws.from_fresh_key()
     guarantee_kind = _check_choice(mechanism, guarantee, options)
     request = spec.resolve(histogram)
-    capable_mechanisms = [candidate for candidate in REGISTRY.values() if candidate.adapt_request(request) is not None]
-    # The odds of a person's rows multiply, so a bound that holds only for some statements would be lost.
-    if request.rows > 1:
-        if (
-            mechanism != AUTO
-            and REGISTRY[mechanism] in capable_mechanisms
-            and not REGISTRY[mechanism].covers_predicates
-        ):
-            raise SpecError(f"the mechanism {mechanism!r} cannot be used: {SEVERAL_ROWS_REASON}")
-        capable_mechanisms = [candidate for candidate in capable_mechanisms if candidate.covers_predicates]
-    if mechanism != AUTO and REGISTRY[mechanism] not in capable_mechanisms:
-        raise SpecError(
-            f"the mechanism {mechanism!r} needs {REGISTRY[mechanism].request.REQUIREMENT_TEXT}, and the request is "
-            "of another kind."
-        )
-    if stray := next((name for name in options if REGISTRY[name] not in capable_mechanisms), None):
-        raise SpecError(f"options of {stray!r} were given, which does not support this kind of request; remove them.")
-    if mechanism == AUTO and (plugin_name := next((name for name in options if name in REGISTRY.added_names), None)):
-        raise SpecError(
-            f"options of {plugin_name!r} were given, which is never chosen automatically; name it as the mechanism."
-        )
+    capable_mechanisms = _select_capable(mechanism, request, options)
     eligible_mechanisms = [
         candidate
         for candidate in capable_mechanisms
@@ -80,7 +60,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     ]
     plans, refusal = _make_plans(implied_mechanisms or eligible_mechanisms, histogram, request, draws, options)
     if not plans:
-        raise refusal or InfeasibleError("no mechanism meets this request.")
+        raise refusal or InfeasibleError("no mechanism meets this request.", code="no-mechanism")
     errors = {}
     if len(plans) > 1:  # one plan needs no comparison
         for candidate in (plan.mechanism for plan in plans):
@@ -124,10 +104,52 @@ def add_shared_options(options: OptionValues, mechanisms: Sequence[AnyMechanism]
     return all_options
 
 
+def _select_capable(mechanism: str, request: PrivacySpec, options: OptionValues) -> list[AnyMechanism]:
+    """The mechanisms that can meet the request; refuses a named one that cannot, and options of such a one."""
+    capable_mechanisms = [candidate for candidate in REGISTRY.values() if candidate.adapt_request(request) is not None]
+    # The odds of a person's rows multiply, so a bound that holds only for some statements would be lost.
+    if request.rows > 1:
+        if (
+            mechanism != AUTO
+            and REGISTRY[mechanism] in capable_mechanisms
+            and not REGISTRY[mechanism].covers_predicates
+        ):
+            raise SpecError(
+                f"the mechanism {mechanism!r} cannot be used: {SEVERAL_ROWS_REASON}",
+                code="several-rows-not-covered",
+                fields={"mechanism": mechanism, "rows": request.rows},
+            )
+        capable_mechanisms = [candidate for candidate in capable_mechanisms if candidate.covers_predicates]
+    if mechanism != AUTO and REGISTRY[mechanism] not in capable_mechanisms:
+        raise SpecError(
+            f"the mechanism {mechanism!r} needs {REGISTRY[mechanism].request.REQUIREMENT_TEXT}, and the request is "
+            "of another kind.",
+            code="another-requirement",
+            fields={"mechanism": mechanism},
+        )
+    if stray := next((name for name in options if REGISTRY[name] not in capable_mechanisms), None):
+        raise SpecError(
+            f"options of {stray!r} were given, which does not support this kind of request; remove them.",
+            code="options-of-another-mechanism",
+            fields={"mechanism": stray},
+        )
+    if mechanism == AUTO and (plugin_name := next((name for name in options if name in REGISTRY.added_names), None)):
+        raise SpecError(
+            f"options of {plugin_name!r} were given, which is never chosen automatically; name it as the mechanism.",
+            code="mechanism-not-chosen-automatically",
+            fields={"mechanism": plugin_name},
+        )
+    return capable_mechanisms
+
+
 def _check_choice(mechanism: str, guarantee: str | None, options: OptionValues) -> Guarantee | None:
     """The requested guarantee, if mechanism, guarantee and options are known and compatible."""
     if guarantee is not None and guarantee not in SELECTABLE_GUARANTEES:
-        raise SpecError(f"the guarantee {guarantee!r} is unknown; ask for {' or '.join(SELECTABLE_GUARANTEES)}.")
+        raise SpecError(
+            f"the guarantee {guarantee!r} is unknown; ask for {' or '.join(SELECTABLE_GUARANTEES)}.",
+            code="unknown-guarantee",
+            fields={"guarantee": guarantee},
+        )
     guarantee_kind = None if guarantee is None else Guarantee(guarantee)
     for name, known_names in (
         (mechanism, (AUTO, *REGISTRY)),
@@ -135,18 +157,28 @@ def _check_choice(mechanism: str, guarantee: str | None, options: OptionValues) 
     ):
         if name not in known_names:
             reason = REGISTRY.find_reason(name)
-            raise SpecError(reason or f"the mechanism {name!r} is unknown; there are {', '.join(known_names)}.")
+            raise SpecError(
+                reason or f"the mechanism {name!r} is unknown; there are {', '.join(known_names)}.",
+                code="unknown-mechanism",
+                fields={"mechanism": name},
+            )
     if mechanism == AUTO:
         return guarantee_kind
     own_guarantee = REGISTRY[mechanism].guarantee
     if guarantee_kind is not None and not own_guarantee.covers(guarantee_kind):
         raise SpecError(
             f"the mechanism {mechanism!r} gives only {own_guarantee}, and {guarantee} was requested; choose "
-            "another mechanism, or remove `guarantee=`."
+            "another mechanism, or remove `guarantee=`.",
+            code="guarantee-not-given",
+            fields={"mechanism": mechanism, "guarantee": guarantee, "own_guarantee": own_guarantee},
         )
     if options and mechanism not in options:
         stray = next(iter(options))
-        raise SpecError(f"options of {stray!r} were given, and the mechanism is {mechanism!r}; remove one of them.")
+        raise SpecError(
+            f"options of {stray!r} were given, and the mechanism is {mechanism!r}; remove one of them.",
+            code="options-of-another-mechanism",
+            fields={"mechanism": stray, "chosen": mechanism},
+        )
     return guarantee_kind
 
 

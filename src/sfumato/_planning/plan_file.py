@@ -123,7 +123,11 @@ class PlanFile:
                 mode = os.fstat(file.fileno()).st_mode
                 entries = json.load(file)
             if entries["sfumato_plan"] > FORMAT:
-                raise ReleaseFormatError(f"the plan file {str(path)!r} has a newer format: update sfumato.")
+                raise ReleaseFormatError(
+                    f"the plan file {str(path)!r} has a newer format: update sfumato.",
+                    code="newer-format",
+                    fields={"file": str(path)},
+                )
             plan_file = cls(
                 Draws(bytes.fromhex(entries["key"]), bool(entries["is_test"])),
                 str(entries["fingerprint"]),
@@ -137,17 +141,25 @@ class PlanFile:
             if mode & OTHERS_RIGHTS:
                 raise ReleaseFormatError(
                     f"other users can read the plan file {str(path)!r}, and anyone who reads it can undo the "
-                    f"protection of its release; make it private with `chmod 600 {shlex.quote(str(path))}`."
+                    f"protection of its release; make it private with `chmod 600 {shlex.quote(str(path))}`.",
+                    code="plan-file-readable-by-others",
+                    fields={"file": str(path)},
                 )
             return plan_file
         except ReleaseFormatError:
             raise
         except (FileNotFoundError, PermissionError) as error:
             raise ReleaseFormatError(
-                f"the plan file {str(path)!r} cannot be read: {explain_os_error(error)}."
+                f"the plan file {str(path)!r} cannot be read: {explain_os_error(error)}.",
+                code="unreadable-file",
+                fields={"file": str(path), "reason": explain_os_error(error)},
             ) from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, SfumatoError) as error:
-            raise ReleaseFormatError(f"{str(path)!r} is not a plan file, or is damaged; name another one.") from error
+            raise ReleaseFormatError(
+                f"{str(path)!r} is not a plan file, or is damaged; name another one.",
+                code="damaged-plan-file",
+                fields={"file": str(path)},
+            ) from error
 
     def check(self, fingerprint: str, request_record: RequestRecord) -> None:
         """Refuse to use the key for anything but the same table, the same request and the same draws."""
@@ -155,23 +167,30 @@ class PlanFile:
             raise ReleaseFormatError(
                 "the plan file was made by an older version, which did not bind its key to one table; publish with a "
                 "new plan file. That is a second, independent release: together the two reveal more than either "
-                "guarantees."
+                "guarantees.",
+                code="plan-file-of-older-version",
+                fields={"draws": self.draws_version},
             )
         if fingerprint != self.fingerprint:
             raise ReleaseFormatError(
                 "the plan file belongs to another table (or the table has changed), and a key is used for one "
-                "table only; name another plan file, or the original table to repeat its release."
+                "table only; name another plan file, or the original table to repeat its release.",
+                code="plan-file-of-another-table",
             )
         if differences := self.request_record.list_differences(request_record):
             raise ReleaseFormatError(
                 f"the plan file belongs to another request on this table: {'; '.join(differences)}. Make the same "
                 "request to repeat its release. With another plan file this would be a second release, and two "
-                "releases reveal more than one."
+                "releases reveal more than one.",
+                code="plan-file-of-another-request",
+                fields={"differences": "; ".join(differences)},
             )
         if self.mechanism not in REGISTRY:
             raise ReleaseFormatError(
                 f"the plan file was made by sfumato {self.software} with the mechanism {self.mechanism!r}, which "
-                "this version does not have; repeat its release with that version."
+                "this version does not have; repeat its release with that version.",
+                code="unknown-mechanism",
+                fields={"mechanism": self.mechanism, "software": self.software},
             )
         if self.draws_version != VERSION:
             raise self._make_mismatch_error()
@@ -185,7 +204,9 @@ class PlanFile:
         return ReleaseFormatError(
             "the release of this plan file would come out differently, because it was made by sfumato "
             f"{self.software} or with other versions of its libraries; repeat it with those versions, because two "
-            "different releases of one table reveal more than one."
+            "different releases of one table reveal more than one.",
+            code="release-would-differ",
+            fields={"software": self.software},
         )
 
 
@@ -221,7 +242,9 @@ class Claim:
                 os.close(folder)
         except OSError as error:
             raise TargetError(
-                f"the plan file {str(self.path)!r} cannot be written: {explain_os_error(error)}."
+                f"the plan file {str(self.path)!r} cannot be written: {explain_os_error(error)}.",
+                code="unwritable-file",
+                fields={"file": str(self.path), "reason": explain_os_error(error)},
             ) from error
 
     def give_up(self) -> None:
@@ -268,11 +291,17 @@ def _lock_plan_file(path: Path) -> tuple[int, bool]:
         except FileNotFoundError as error:
             if path.is_symlink() or not path.parent.is_dir():
                 raise TargetError(
-                    f"the plan file {str(path)!r} cannot be created: its link points to a path that does not exist."
+                    f"the plan file {str(path)!r} cannot be created: its link points to a path that does not exist.",
+                    code="no-link-target",
+                    fields={"file": str(path)},
                 ) from error
             continue  # another run has just removed it
         except OSError as error:
-            raise TargetError(f"the plan file {str(path)!r} cannot be opened: {explain_os_error(error)}.") from error
+            raise TargetError(
+                f"the plan file {str(path)!r} cannot be opened: {explain_os_error(error)}.",
+                code="unwritable-file",
+                fields={"file": str(path), "reason": explain_os_error(error)},
+            ) from error
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_EX if is_blank else fcntl.LOCK_SH) | fcntl.LOCK_NB)
             status = os.fstat(descriptor)
@@ -283,12 +312,15 @@ def _lock_plan_file(path: Path) -> tuple[int, bool]:
         except OSError as error:
             os.close(descriptor)
             if isinstance(error, BlockingIOError):
+                code = "plan-file-in-use"
                 problem = (
                     "is being written by another run; publish again when that run has ended, to repeat its release."
                 )
             else:
-                problem = f"cannot be locked: {explain_os_error(error)}."
-            raise TargetError(f"the plan file {str(path)!r} {problem}") from error
+                code, problem = "unwritable-file", f"cannot be locked: {explain_os_error(error)}."
+            raise TargetError(
+                f"the plan file {str(path)!r} {problem}", code=code, fields={"file": str(path)}
+            ) from error
         os.close(descriptor)  # another run wrote or removed it before this run had the lock
 
 

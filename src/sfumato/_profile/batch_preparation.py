@@ -102,7 +102,9 @@ def _check_calendar(column: pa.Array, name: str) -> None:
     except OverflowError:
         raise SchemaError(
             f"column {name!r} holds dates before the year 1 or after 9999, or infinite ones; make them missing, or "
-            f"drop the column (`drop={[name]!r}`)."
+            f"drop the column (`drop={[name]!r}`).",
+            code="dates-out-of-range",
+            fields={"column": name},
         ) from None
 
 

@@ -17,7 +17,7 @@ from sfumato._profile.table_profile import FEW_RECORDS, MOST_BYTES, MOST_VALUES,
 from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas
 from sfumato._records.column_codes import CodedColumn, RawColumn, SensitiveColumns, TableColumn
 from sfumato._request.schema import MergedValues, NullPolicy, Schema
-from sfumato.errors import SchemaError
+from sfumato.errors import ErrorField, SchemaError
 
 MANY_VALUES = 1000
 """Above this number of values, a column is nearly unique also if most records share their value with very few others.
@@ -34,12 +34,16 @@ def check_types(schema: pa.Schema, columns: Iterable[str]) -> None:
         if kind == OVERSIZED:
             raise SchemaError(
                 f"column {name!r} holds whole numbers beyond 64 bits; read it as text (`text={[name]!r}`) or drop "
-                f"it (`drop={[name]!r}`)."
+                f"it (`drop={[name]!r}`).",
+                code="numbers-too-large",
+                fields={"column": name},
             )
         if not pa.types.is_null(kind) and find_field_type(kind) is None:
             raise SchemaError(
                 f"column {name!r} is of type {kind}, which cannot be published; convert it to text, numbers or dates, "
-                f"or drop it (`drop={[name]!r}`)."
+                f"or drop it (`drop={[name]!r}`).",
+                code="unpublishable-type",
+                fields={"column": name, "type": str(kind)},
             )
 
 
@@ -59,10 +63,11 @@ def check_compound(schema: Schema) -> None:
 def check_rows(profile: Profile) -> None:
     """Refuse tables that are too small to protect anyone."""
     if profile.rows == 0:
-        raise SchemaError("the table is empty: there is nothing to publish.")
+        raise SchemaError("the table is empty: there is nothing to publish.", code="empty-table")
     if profile.rows == 1:
         raise SchemaError(
-            "the table has one row: its public columns alone identify one person, so it cannot be protected."
+            "the table has one row: its public columns alone identify one person, so it cannot be protected.",
+            code="one-row-table",
         )
 
 
@@ -72,7 +77,9 @@ def check_lines(profile: Profile, schema: Schema) -> None:
         if column.has_line_breaks and column.name not in schema.confirmed_columns:
             raise SchemaError(
                 f"column {column.name!r} holds values with line breaks, as if a quote were not closed: correct the "
-                f"table, drop the column (`drop={[column.name]!r}`), or confirm it by name (`keep={[column.name]!r}`)."
+                f"table, drop the column (`drop={[column.name]!r}`), or confirm it by name (`keep={[column.name]!r}`).",
+                code="line-breaks",
+                fields={"column": column.name},
             )
 
 
@@ -99,7 +106,11 @@ def decide_sensitive_domain(
     for name in schema.sensitive_columns:
         column = by_name[name]
         if not isinstance(column, CodedColumn):
-            raise SchemaError(f"the sensitive column {name!r} has too many values to be protected; group them first.")
+            raise SchemaError(
+                f"the sensitive column {name!r} has too many values to be protected; group them first.",
+                code="too-many-values",
+                fields={"column": name},
+            )
         part_columns.append(column)
     parts = tuple(part_columns)
     if not schema.combined_columns:
@@ -108,13 +119,17 @@ def decide_sensitive_domain(
         if (size := math.prod(len(part.domain) for part in parts)) > most_combinations:
             raise SchemaError(
                 f"the sensitive columns have {size:,} possible combinations, too many to count; group their values "
-                "first, or publish fewer columns."
+                "first, or publish fewer columns.",
+                code="too-many-combinations",
+                fields={"combinations": size},
             )
         return SensitiveColumns.of_product(schema.sensitive_name, parts, is_independent=True)
     if (size := math.prod(len(part.domain) for part in parts)) > MOST_VALUES:
         raise SchemaError(
             f"the compound {schema.sensitive_name!r} has {size:,} possible combinations, too many to be protected; "
-            "group the values of its columns first, or remove a column from it."
+            "group the values of its columns first, or remove a column from it.",
+            code="too-many-combinations",
+            fields={"column": schema.sensitive_name, "combinations": size},
         )
     return SensitiveColumns.of_product(schema.sensitive_name, parts)
 
@@ -126,14 +141,22 @@ def merge_in_schema(schema: Schema, rare: Mapping[str, MergedValues], columns: S
     for name, merged in rare.items():
         if name in schema.ranges:
             raise SchemaError(
-                f"rare values of {name!r} cannot be merged, because it has ranges; make the ranges wider."
+                f"rare values of {name!r} cannot be merged, because it has ranges; make the ranges wider.",
+                code="cannot-merge-values",
+                fields={"column": name, "because": "ranges"},
             )
         if name in schema.hierarchies:
             raise SchemaError(
-                f"rare values of {name!r} cannot be merged, because it has a hierarchy; use only one of the two."
+                f"rare values of {name!r} cannot be merged, because it has a hierarchy; use only one of the two.",
+                code="cannot-merge-values",
+                fields={"column": name, "because": "hierarchy"},
             )
         if merged.label is not None and not pa.types.is_string(kinds[name]):
-            raise SchemaError(f"rare values of {name!r} cannot be merged, because they are not text; suppress them.")
+            raise SchemaError(
+                f"rare values of {name!r} cannot be merged, because they are not text; suppress them.",
+                code="cannot-merge-values",
+                fields={"column": name, "because": "not text"},
+            )
         if name in domains:
             remaining_values = [value for value in domains[name] if display(value) not in map(display, merged.values)]
             domains[name] = (*remaining_values, *([merged.label] if merged.label not in remaining_values else []))
@@ -143,11 +166,17 @@ def merge_in_schema(schema: Schema, rare: Mapping[str, MergedValues], columns: S
 def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> TableColumn:
     is_sensitive = column.name in schema.sensitive_columns
     if column.missing == rows:
-        raise SchemaError(f"column {column.name!r} holds only missing values; drop it (`drop={[column.name]!r}`).")
+        raise SchemaError(
+            f"column {column.name!r} holds only missing values; drop it (`drop={[column.name]!r}`).",
+            code="only-missing-values",
+            fields={"column": column.name},
+        )
     if not _is_whole_microseconds(column.values):
         raise SchemaError(
             f"column {column.name!r} holds times finer than a microsecond, which are not categories; group them "
-            f"into ranges (`ranges={{{column.name!r}: ['2024-01-01', '2025-01-01']}}`), or round them."
+            f"into ranges (`ranges={{{column.name!r}: ['2024-01-01', '2025-01-01']}}`), or round them.",
+            code="times-too-fine",
+            fields={"column": column.name},
         )
     if is_sensitive:
         _check_sensitive(column, schema)
@@ -168,7 +197,9 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
     if column.missing and schema.nulls is NullPolicy.ERROR:
         raise SchemaError(
             f"{column.missing} records have no {column.name!r}, and missing values were declared an error; treat "
-            "them as a value (`nulls='value'`) or drop these records (`nulls='drop'`)."
+            "them as a value (`nulls='value'`) or drop these records (`nulls='drop'`).",
+            code="missing-values",
+            fields={"column": column.name, "records": column.missing},
         )
     if column.name in schema.list_undeclared() and _has_many_numbers(column):
         raise SchemaError(
@@ -183,7 +214,7 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
         raise SchemaError(
             f"the sensitive column {column.name!r} holds decimals or infinite numbers, which are not categories; "
             f"group them into ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`).",
-            code="numbers-not-categories",
+            code="sensitive-decimals",
             fields={"column": column.name},
         )
 
@@ -222,6 +253,18 @@ def explain_uniqueness(column: ColumnProfile, rows: int, rows_each: int = 1) -> 
     return None
 
 
+def _list_uniqueness_facts(column: ColumnProfile, rows: int, rows_each: int) -> dict[str, ErrorField]:
+    """The counts that make the values of a column identify persons."""
+    if column.is_wide:
+        return {"column": column.name, "most_values": MOST_VALUES}
+    return {
+        "column": column.name,
+        "records": rows - column.missing,
+        "unique": column.count_unique(rows_each),
+        "nearly_unique": column.count_nearly_unique(rows_each),
+    }
+
+
 def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
     if not schema.confirmed_columns.isdisjoint(
         {column.name, *(schema.compound if column.name == schema.sensitive_name else ())}
@@ -229,22 +272,29 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
         return
     if (why := explain_uniqueness(column, rows, schema.person_rows.max_rows)) is None:
         return
+    facts = _list_uniqueness_facts(column, rows, schema.person_rows.max_rows)
     if column.name in (schema.sensitive_name, *schema.sensitive_columns):
         named = column.name if column.name in schema.sensitive_columns else schema.sensitive_columns[0]
         raise SchemaError(
             f"the sensitive column {column.name!r} {why}: it looks like an identifier or free text; group its values "
-            f"first, or confirm it by name (`keep={[named]!r}`)."
+            f"first, or confirm it by name (`keep={[named]!r}`).",
+            code="sensitive-identifier",
+            fields=facts,
         )
     if pa.types.is_string(column.type) and has_decimal_commas(column.values):
         raise SchemaError(
             f"column {column.name!r} {why}, and looks like numbers with a decimal comma: confirm this "
             f"(`decimal=','`) and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
-            f"(`drop={[column.name]!r}`)."
+            f"(`drop={[column.name]!r}`).",
+            code="decimal-commas",
+            fields=facts,
         )
     raise SchemaError(
         f"column {column.name!r} {why}, so it identifies persons: remove it (`person={column.name!r}` if its "
         f"values identify the person of each row, otherwise `identifier={[column.name]!r}`), group its values into "
-        f"ranges (`ranges={{{column.name!r}: ...}}`), or confirm it by name (`keep={[column.name]!r}`)."
+        f"ranges (`ranges={{{column.name!r}: ...}}`), or confirm it by name (`keep={[column.name]!r}`).",
+        code="nearly-unique",
+        fields=facts,
     )
 
 
@@ -252,7 +302,9 @@ def _check_length(column: ColumnProfile) -> None:
     if column.max_length > LONGEST_VALUE:
         raise SchemaError(
             f"column {column.name!r} holds values of more than {LONGEST_VALUE} characters, and free text can name "
-            f"people; drop it (`drop={[column.name]!r}`) or shorten its values."
+            f"people; drop it (`drop={[column.name]!r}`) or shorten its values.",
+            code="values-too-long",
+            fields={"column": column.name, "longest": LONGEST_VALUE},
         )
 
 
@@ -270,7 +322,9 @@ def _make_declared_column(column: ColumnProfile, schema: Schema) -> CodedColumn:
         )
         raise SchemaError(
             f"{column.missing} records have no {column.name!r}, and its declared domain has no missing value; add "
-            f"{line}, or drop these records (`nulls='drop'`)."
+            f"{line}, or drop these records (`nulls='drop'`).",
+            code="missing-value-outside-domain",
+            fields={"column": column.name, "records": column.missing},
         )
     if column.name not in schema.sensitive_columns:
         # The files list the values of a column; nothing else in a release reveals the domain of a public column.

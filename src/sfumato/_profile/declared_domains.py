@@ -38,13 +38,29 @@ def make_typed_domain(name: str, declared: Sequence[Value], *, is_text: bool = F
     try:
         domain = _infer_typed_values(present_values, is_text)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise SchemaError(f"the domain of {name!r} holds values of different types; give it one type.") from error
+        raise SchemaError(
+            f"the domain of {name!r} holds values of different types; give it one type.",
+            code="domain-of-several-types",
+            fields={"column": name},
+        ) from error
     if find_field_type(domain.type) is None:
-        raise SchemaError(f"the domain of {name!r} is of type {domain.type}, which cannot be published.")
+        raise SchemaError(
+            f"the domain of {name!r} is of type {domain.type}, which cannot be published.",
+            code="unpublishable-type",
+            fields={"column": name, "type": str(domain.type)},
+        )
     if pa.types.is_floating(domain.type) and not pc.all(pc.is_finite(domain)).as_py():
-        raise SchemaError(f"the domain of {name!r} holds a number that is not finite, which is not a category.")
+        raise SchemaError(
+            f"the domain of {name!r} holds a number that is not finite, which is not a category.",
+            code="domain-not-finite",
+            fields={"column": name},
+        )
     if len(domain.unique()) != len(declared) - (None in declared):
-        raise SchemaError(f"the domain of {name!r} names a value twice; name each value once.")
+        raise SchemaError(
+            f"the domain of {name!r} names a value twice; name each value once.",
+            code="repeated-value",
+            fields={"column": name},
+        )
     return domain
 
 
@@ -94,6 +110,8 @@ def make_outside_domain_error(name: str, outside: pa.Array, declared_by: str) ->
         sentence_with_values=(
             f"{subject} values outside its declared domain: {format_values(outside.to_pylist())}; {remedy}"
         ),
+        code="value-outside-domain",
+        fields={"column": name, "values": len(outside), "declared_by": declared_by},
     )
 
 
@@ -108,7 +126,9 @@ def cast_column_to_domain(column: pa.Array, domain: pa.Array, name: str) -> pa.A
     if unfit := int((is_unfit & (np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)).sum()):
         raise SchemaError(
             f"column {name!r} holds values that cannot be read as {find_field_type(domain.type)}, the type of its "
-            f"domain ({unfit:,} different ones in the first batch that has any); correct the table or the domain."
+            f"domain ({unfit:,} different ones in the first batch that has any); correct the table or the domain.",
+            code="values-of-another-type",
+            fields={"column": name, "type": find_field_type(domain.type), "values": unfit},
         )
     indices = pa.array(codes.astype(np.int32), mask=codes == len(values))
     return pa.DictionaryArray.from_arrays(indices, cast_values)

@@ -60,7 +60,9 @@ class SelectedSource:
             places = np.arange(first, first + batch.num_rows)
             first += batch.num_rows
             if first > 8 * len(self.bits):
-                raise SourceError("the table changed while it was read: it has more rows than before.")
+                raise SourceError(
+                    "the table changed while it was read: it has more rows than before.", code="table-changed"
+                )
             is_chosen = self.bits[places >> 3] >> (places & 7).astype(np.uint8) & 1
             yield batch.filter(pa.array(is_chosen.astype(np.bool_)))
 
@@ -124,7 +126,15 @@ class PersonGrouping:
                 "times), and every further row of a person weakens the protection, because an attacker can "
                 "average them: publish one row of each person (`one_row='first:COL'`, `one_row='last:COL'` or "
                 "`one_row='random'`), or share the bound among up to K rows of each (`rows_per_person=K`, and "
-                "`surplus='drop'` where some have more)."
+                "`surplus='drop'` where some have more).",
+                code="several-rows-per-person",
+                fields={
+                    "column": self.person,
+                    "repeated": repeated,
+                    "persons": persons,
+                    "most": most,
+                    "largest": largest,
+                },
             )
 
     def count(self, most: int, draws: Draws) -> tuple[int, int, int, int]:
@@ -146,7 +156,9 @@ class PersonGrouping:
         bits, kept_rows, missing = np.zeros(-(-total_rows // 8), dtype=np.uint8), 0, 0
         for part_counts in self._count_parts(rows, draws):
             if part_counts.chosen_rows.max(initial=-1) >= total_rows:
-                raise SourceError("the table changed while it was read: it has more rows than before.")
+                raise SourceError(
+                    "the table changed while it was read: it has more rows than before.", code="table-changed"
+                )
             np.bitwise_or.at(
                 bits, part_counts.chosen_rows >> 3, np.uint8(1) << (part_counts.chosen_rows & 7).astype(np.uint8)
             )
@@ -158,7 +170,9 @@ class PersonGrouping:
 
     def _refuse_missing(self, missing: int) -> None:
         raise SchemaError(
-            f"{missing:,} rows have no {self.person!r}, so their person is unknown; complete or remove them."
+            f"{missing:,} rows have no {self.person!r}, so their person is unknown; complete or remove them.",
+            code="missing-person",
+            fields={"column": self.person, "rows": missing},
         )
 
     def _count_parts(self, rows: PersonRows, draws: Draws) -> Iterator[PersonCounts]:
@@ -175,7 +189,9 @@ class PersonGrouping:
         except pa.ArrowException as error:
             raise SourceError(
                 f"column {self.person!r} cannot be read to its end; check that the table was copied completely and "
-                "holds plain values in this column."
+                "holds plain values in this column.",
+                code="damaged-column",
+                fields={"column": self.person},
             ) from error
 
 
@@ -265,7 +281,9 @@ def check_identifier(column: str, grouping: PersonGrouping, draws: Draws) -> Non
         raise SchemaError(
             f"identifier {column!r} repeats ({repeated:,} of its {value_count:,} values are on several rows, up to "
             f"{largest:,}), as if persons had several rows: if it identifies the person of each row, use "
-            f"`person={column!r}` instead of `identifier=`; if it does not, drop it (`drop={[column]!r}`)."
+            f"`person={column!r}` instead of `identifier=`; if it does not, drop it (`drop={[column]!r}`).",
+            code="identifier-repeats",
+            fields={"column": column, "repeated": repeated, "values": value_count, "largest": largest},
         )
 
 
@@ -280,7 +298,9 @@ def _check_ordered(column: str, kind: pa.DataType) -> None:
         raise SchemaError(
             f"column {column!r} is of type {kind}, so rows cannot be put in order by it; write dates as 2024-01-31 "
             "and numbers as 12.5 (and name missing values with `missing=`), or choose a random row "
-            "(`one_row='random'`)."
+            "(`one_row='random'`).",
+            code="rows-not-ordered",
+            fields={"column": column, "type": str(kind)},
         )
 
 

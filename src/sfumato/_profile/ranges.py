@@ -26,7 +26,9 @@ def assign_bins(column: pa.Array, bins: Ranges, name: str) -> pa.DictionaryArray
     if outside:
         raise SchemaError(
             f"records have values of {name!r} outside its ranges, {bins.edges[0]} to {bins.edges[-1]} ({outside:,} "
-            "in the first batch that has any); widen the ranges so that they cover every value."
+            "in the first batch that has any); widen the ranges so that they cover every value.",
+            code="value-outside-ranges",
+            fields={"column": name, "values": outside},
         )
     indices = np.append(places, -1).take(codes)
     return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(bins.labels))
@@ -49,7 +51,9 @@ def _make_comparable(values: pa.Array, bins: Ranges, name: str) -> tuple[Codes, 
         values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
     elif isinstance(edges[0], datetime.date) or not (pa.types.is_integer(kind) or is_fractional(kind)):
         raise SchemaError(
-            f"the ranges of {name!r} do not fit a column of type {kind}: ranges are for numbers or dates (2024-01-31)."
+            f"the ranges of {name!r} do not fit a column of type {kind}: ranges are for numbers or dates (2024-01-31).",
+            code="ranges-do-not-fit",
+            fields={"column": name, "type": str(kind)},
         )
     if pa.types.is_floating(kind):
         numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)

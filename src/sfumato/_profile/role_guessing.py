@@ -237,7 +237,10 @@ def _has_commas(column: pa.ChunkedArray, missing: Sequence[str]) -> bool:
 
 def _open_table(table: str | Path, read: ReadOptions) -> Source:
     if str(table) == STANDARD_INPUT:
-        raise SourceError("a request file must name its table, and standard input has no name; give a file.")
+        raise SourceError(
+            "a request file must name its table, and standard input has no name; give a file.",
+            code="table-without-name",
+        )
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:  # the spooled copy is unlinked while it is open
         return open_source(table, Path(folder) / "spool", read=read)
 
@@ -246,7 +249,11 @@ def _read_first_rows(source: Source) -> pa.Table:
     """The first rows of the columns whose types can be published."""
     names = source.schema.names
     if repeated := next((name for name in names if names.count(name) > 1), None):
-        raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
+        raise SchemaError(
+            f"the table has two columns named {repeated!r}; rename one of them.",
+            code="repeated-column",
+            fields={"column": repeated},
+        )
     publishable_names = [name for name in names if _is_publishable(source.schema.field(name).type)]
     batches, rows = [], 0
     for batch in source.read_batches(publishable_names, BATCH_ROWS):
@@ -255,7 +262,7 @@ def _read_first_rows(source: Source) -> pa.Table:
         if rows >= MOST_ROWS:
             break
     if not rows:
-        raise SchemaError("the table is empty: there is nothing to publish.")
+        raise SchemaError("the table is empty: there is nothing to publish.", code="empty-table")
     return pa.Table.from_batches(batches).combine_chunks()
 
 

@@ -170,7 +170,11 @@ def publish(  # noqa: PLR0913 - one argument for each decision of the data stewa
             claim.write(new_plan, target.make_published_check(built_release))
             target.place(built_release, folder, engine.progress, force=force)
     except OSError as error:
-        raise TargetError(f"the release cannot be written to {str(target)!r}: {explain_os_error(error)}.") from error
+        raise TargetError(
+            f"the release cannot be written to {str(target)!r}: {explain_os_error(error)}.",
+            code="unwritable-file",
+            fields={"file": str(target), "reason": explain_os_error(error)},
+        ) from error
     return Publication(Release.open(out), notices, publication_plan.exposures, survey.uniqueness)
 
 
@@ -199,7 +203,7 @@ def _choose_draws(repeated_plan: PlanFile | None, test_key: str | None) -> Draws
     if repeated_plan is None:
         return test_draws or Draws.from_fresh_key()
     if test_draws is not None and test_draws != repeated_plan.draws:
-        raise SpecError("the plan file holds another key than the test key; use only one of the two.")
+        raise SpecError("the plan file holds another key than the test key; use only one of the two.", code="two-keys")
     return repeated_plan.draws
 
 
@@ -208,7 +212,11 @@ def _compute_first_digest(compute_digest: Callable[[], str]) -> str:
     try:
         return compute_digest()
     except OSError as error:
-        raise SourceError(f"the table cannot be read: {explain_os_error(error)}.") from error
+        raise SourceError(
+            f"the table cannot be read: {explain_os_error(error)}.",
+            code="unreadable-table",
+            fields={"reason": explain_os_error(error)},
+        ) from error
 
 
 @contextmanager
@@ -217,7 +225,10 @@ def _guard_against_change(compute_digest: Callable[[], str], fingerprint: str) -
 
     def check_unchanged() -> None:
         if _has_changed(compute_digest, fingerprint):
-            raise SourceError("the table changed while it was read; publish it again when no program writes to it.")
+            raise SourceError(
+                "the table changed while it was read; publish it again when no program writes to it.",
+                code="table-changed",
+            )
 
     try:
         yield check_unchanged
@@ -239,7 +250,9 @@ def _check_packable(target: Destination, survey: TableScan) -> None:
     if target.is_packed and (files := Layout.of(survey.histogram.total).files) > 1:
         raise TargetError(
             f"{survey.histogram.total:,} records are published in {files} files, which cannot be packed into one "
-            ".zip; choose the name of a directory."
+            ".zip; choose the name of a directory.",
+            code="too-many-files-for-zip",
+            fields={"files": files, "records": survey.histogram.total},
         )
 
 
@@ -256,7 +269,7 @@ def _describe(folder: Path, manifest: Manifest, survey: TableScan, engine: Engin
     The digests are those of the data as it was meant to be written; the verification reads the files themselves.
     """
     if manifest.domain != survey.histogram.values:
-        raise InternalError("the design differs from the requested one. Please report this.")
+        raise InternalError("the design differs from the requested one. Please report this.", code="design-differs")
     if manifest.weights is not None:
         write_weights(manifest, survey.sensitive, folder / WEIGHTS)
     for name, tables in manifest.copies.items():
@@ -276,7 +289,11 @@ def _describe(folder: Path, manifest: Manifest, survey: TableScan, engine: Engin
         disk_sync.result()
     for check in verification.checks:
         if not check.has_passed and check.name != FITNESS:
-            raise InternalError(f"the release failed its own check of {check.name}: {check.detail} Please report this.")
+            raise InternalError(
+                f"the release failed its own check of {check.name}: {check.detail} Please report this.",
+                code="release-fails-check",
+                fields={"check": check.name},
+            )
 
 
 def _make_manifest(request: Request, survey: TableScan, rewrite: Rewrite, description: Description) -> Manifest:

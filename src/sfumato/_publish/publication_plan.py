@@ -101,7 +101,9 @@ def open_table(request: Request, folder: Path, engine: Engine) -> Source:
         row_progress=lambda rows: engine.progress("reading", rows, None),
     )
     if unknown := next((name for name in request.read.text if name not in source.schema.names), None):
-        raise SchemaError(explain_missing_column(unknown, source.schema.names))
+        raise SchemaError(
+            explain_missing_column(unknown, source.schema.names), code="missing-column", fields={"column": unknown}
+        )
     return source
 
 

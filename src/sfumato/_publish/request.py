@@ -64,14 +64,20 @@ class Request:
 
     def __post_init__(self) -> None:
         if not isinstance(self.schema, Schema):
-            raise SchemaError("give the roles of the columns as a Schema, such as Schema.of('diagnosis').")
+            raise SchemaError(
+                "give the roles of the columns as a Schema, such as Schema.of('diagnosis').", code="not-a-schema"
+            )
         if not isinstance(self.spec, PrivacySpec):
-            raise SpecError("give the protection as a BreachBound, such as BreachBound('1/10', '1/3').")
+            raise SpecError(
+                "give the protection as a BreachBound, such as BreachBound('1/10', '1/3').", code="not-a-requirement"
+            )
         if self.schema.is_independent and not self.spec.IS_COLUMNWISE:
             raise SchemaError(
                 f"name exactly one sensitive column; {len(self.schema.combined_columns)} were named. To protect "
                 "several as one, make them a compound (`compound=['a', 'b']`); to protect each separately, use "
-                "decoys (`spec=DecoyGroups(...)`)."
+                "decoys (`spec=DecoyGroups(...)`).",
+                code="several-sensitive-columns",
+                fields={"columns": len(self.schema.combined_columns)},
             )
         object.__setattr__(self, "spec", self.spec.share_among_rows(self.schema.person_rows.max_rows))
         options = add_shared_options(self.options, [REGISTRY[name] for name in self.mechanism_names])
@@ -82,7 +88,7 @@ class Request:
                 raise SpecError(
                     f"`{name}={str(limit)!r}` must be a share between 0 and 1.",
                     code="share-out-of-range",
-                    fields={"argument": name},
+                    fields={"argument": name, "given": str(limit)},
                 )
         _ = self.accepted_risks  # refuses a risk without a reason
 

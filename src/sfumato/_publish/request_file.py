@@ -119,7 +119,11 @@ def read_request(path: Path) -> Request:
     """Reads the request of a file; keys that only commands use are ignored."""
     file = RequestFile.read(path)
     if file.table is None:
-        raise SpecError(f"the request file {str(path)!r} names no table; write path = '...' in its section [table].")
+        raise SpecError(
+            f"the request file {str(path)!r} names no table; write path = '...' in its section [table].",
+            code="no-table",
+            fields={"file": str(path)},
+        )
     command_settings = {TABLE, *(key.parameter for key in COMMAND_KEYS.values())}
     settings = {name: value for name, value in file.settings.items() if name not in command_settings}
     for flag in (*list_bound_flags(), *(flag for _, _, flag in list_mechanism_flags())):
@@ -158,7 +162,9 @@ class RequestFile:
         ):
             raise SpecError(
                 f"the request file {str(self.path)!r} names a table that does not exist, {name!r}; paths are "
-                "relative to the request file."
+                "relative to the request file.",
+                code="missing-table",
+                fields={"file": str(self.path), "table": name},
             )
         return name
 
@@ -204,7 +210,11 @@ class _SettingsReader:
             raise self.make_unknown_error(f"key {name!r}", name, self.keys)
         key = self.keys[name]
         if key.parameter in self.settings:
-            raise SpecError(f"{name!r} occurs twice in {str(self.path)!r}; write it once.")
+            raise SpecError(
+                f"{name!r} occurs twice in {str(self.path)!r}; write it once.",
+                code="repeated-key",
+                fields={"file": str(self.path), "key": name},
+            )
         if key.is_list:
             items = value if isinstance(value, list) else [value]
             self.settings[key.parameter] = [self.convert_value(name, item, key) for item in items]
@@ -259,9 +269,17 @@ class _SettingsReader:
 
     def make_type_error(self, name: str, expected: str) -> SpecError:
         """The error for a value of the wrong type."""
-        return SpecError(f"{name!r} in {str(self.path)!r} should be {expected}.")
+        return SpecError(
+            f"{name!r} in {str(self.path)!r} should be {expected}.",
+            code="wrong-type",
+            fields={"file": str(self.path), "key": name, "expected": expected},
+        )
 
     def make_unknown_error(self, what: str, name: str, known_names: Iterable[str]) -> SpecError:
         """The error for an unknown name."""
         (nearest,) = difflib.get_close_matches(name, list(known_names), 1, 0)
-        return SpecError(f"the {what} in {str(self.path)!r} is unknown; the nearest known name is {nearest!r}.")
+        return SpecError(
+            f"the {what} in {str(self.path)!r} is unknown; the nearest known name is {nearest!r}.",
+            code="unknown-key",
+            fields={"file": str(self.path), "key": name, "nearest": nearest},
+        )

@@ -58,9 +58,17 @@ def convert_setting(flag: Flag, value: Any) -> Any:
     """Converts a value from a file to the type of the setting, and refuses values that are not allowed."""
     choices = flag.choices or (tuple(flag.kind) if isinstance(flag.kind, EnumMeta) else ())
     if choices and value not in choices:
-        raise SpecError(f"{flag.name!r} is {value!r}, and must be one of {', '.join(choices)}.")
+        raise SpecError(
+            f"{flag.name!r} is {value!r}, and must be one of {', '.join(choices)}.",
+            code="unknown-choice",
+            fields={"argument": flag.name, "given": str(value)},
+        )
     if flag.minimum is not None and value < flag.minimum:
-        raise SpecError(f"{flag.name!r} is {value}, and must be at least {flag.minimum}.")
+        raise SpecError(
+            f"{flag.name!r} is {value}, and must be at least {flag.minimum}.",
+            code="number-too-small",
+            fields={"argument": flag.name, "given": value, "smallest": flag.minimum},
+        )
     return flag.kind(value) if choices or flag.kind is Path else value
 
 
@@ -101,12 +109,20 @@ def make_schema(settings: Mapping[str, Any]) -> Schema:
     if not sensitive and compound is None:
         raise SchemaError(
             "name the column to protect with `sensitive='COL'`, or several to protect as one with `compound=['A', "
-            "'B']`."
+            "'B']`.",
+            code="no-sensitive-column",
         )
     if sensitive and compound is not None:
-        raise SchemaError("`sensitive=` and `compound=` were both given; name all columns to protect in `compound=`.")
+        raise SchemaError(
+            "`sensitive=` and `compound=` were both given; name all columns to protect in `compound=`.",
+            code="sensitive-with-compound",
+        )
     if len(person) > 1:  # otherwise the last one would win, and the other column would be published unchanged
-        raise SchemaError(f"`person=` was given {len(person)} times; name one column.")
+        raise SchemaError(
+            f"`person=` was given {len(person)} times; name one column.",
+            code="several-person-columns",
+            fields={"columns": len(person)},
+        )
     domains = {name: read_domain(Path(file)) for name, file in parse_assignments(settings["domain"], DOMAIN_FORM)}
     ranges = {
         name: Ranges.parse(edges) for name, edges in parse_assignments(settings["ranges"], RANGES_FORM, at_last=True)
@@ -153,9 +169,13 @@ def make_options(settings: Mapping[str, Any], spec: PrivacySpec) -> dict[str, An
 def parse_assignments(assignments: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:
     """Splits `NAME=VALUE` assignments; the name of a column may contain the sign, and edges cannot."""
     if (wrong := next((assignment for assignment in assignments if "=" not in assignment), None)) is not None:
-        raise SchemaError(f"{wrong!r} should be written as {form}.")
+        raise SchemaError(f"{wrong!r} should be written as {form}.", code="wrong-assignment", fields={"form": form})
     pairs = [item.rpartition("=") if at_last else item.partition("=") for item in assignments]
     names = [name for name, _, _ in pairs]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise SchemaError(f"{twice!r} was given twice ({form}); give it once.")
+        raise SchemaError(
+            f"{twice!r} was given twice ({form}); give it once.",
+            code="repeated-assignment",
+            fields={"name": twice, "form": form},
+        )
     return [(name, value) for name, _, value in pairs]

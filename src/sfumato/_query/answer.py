@@ -62,7 +62,9 @@ class Answer(Tabular):
         name = next(iter(self.numbers), None) if number is None else number
         if name not in self.numbers:
             raise QueryError(
-                f"{str(name)!r} is not a number of the answer; its numbers are {', '.join(self.numbers) or 'none'}."
+                f"{str(name)!r} is not a number of the answer; its numbers are {', '.join(self.numbers) or 'none'}.",
+                code="unknown-number",
+                fields={"name": str(name)},
             )
         names = tuple(column for column in self.names if column == name or column not in self.numbers)
         answer_rows = list_answer_rows(replace(self, names=names, numbers=(name,)), level)

@@ -22,7 +22,9 @@ def read_attached_table(name: str, table: AnyTable) -> pa.Table:
     """Reads a table under a name: a CSV or Parquet file, a frame, or an object with an Arrow stream."""
     if not _NAME.fullmatch(name) or name.lower() == TABLE:
         raise QueryError(
-            f"a table cannot be attached as {name!r}; give it a name of letters, digits and _, other than {TABLE}."
+            f"a table cannot be attached as {name!r}; give it a name of letters, digits and _, other than {TABLE}.",
+            code="invalid-table-name",
+            fields={"table": name},
         )
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
         try:
@@ -31,9 +33,17 @@ def read_attached_table(name: str, table: AnyTable) -> pa.Table:
             batches = list(source.read_batches(names, BATCH_ROWS))
             arrow_table = pa.Table.from_batches(batches, batches[0].schema if batches else source.schema)
         except SfumatoError as error:
-            raise QueryError(f"the table {name!r} cannot be attached: {error}") from error
+            raise QueryError(
+                f"the table {name!r} cannot be attached: {error}",
+                code="unreadable-table",
+                fields={"table": name, "cause": error.code},
+            ) from error
         if len({column_name.lower() for column_name in names}) != len(names):
-            raise QueryError(f"two columns of the table {name!r} have the same name; rename one.")
+            raise QueryError(
+                f"two columns of the table {name!r} have the same name; rename one.",
+                code="repeated-column",
+                fields={"table": name},
+            )
         if isinstance(table, str | Path):
             return arrow_table
         # A copy replaces data mapped from a file, so that the file's disk space is released.
@@ -46,6 +56,8 @@ def parse_attachments(texts: Sequence[str]) -> dict[str, Path]:
     for text in texts:
         name, mark, path = text.partition("=")
         if not mark or not path or name in paths:
-            raise QueryError(f"{text!r} attaches no table; write `attach=` as name=file, each name once.")
+            raise QueryError(
+                f"{text!r} attaches no table; write `attach=` as name=file, each name once.", code="invalid-attach"
+            )
         paths[name] = Path(path)
     return paths

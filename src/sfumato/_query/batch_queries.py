@@ -44,10 +44,22 @@ def read_batch(path: Path) -> list[str]:
             questions = [json.loads(line) for line in text.split("\n") if line.strip()]
             return [question["sql"] + "" for question in questions]
     except OSError as error:
-        raise QueryError(f"{str(path)!r} cannot be read: {explain_os_error(error)}.") from error
+        raise QueryError(
+            f"{str(path)!r} cannot be read: {explain_os_error(error)}.",
+            code="unreadable-file",
+            fields={"file": str(path)},
+        ) from error
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise error if isinstance(error, QueryError) else QueryError(format_error) from error
-    raise QueryError(f"{str(path)!r} must end in .csv or .jsonl, so that it is clear how to read it.")
+        raise (
+            error
+            if isinstance(error, QueryError)
+            else QueryError(format_error, code="wrong-file-format", fields={"file": str(path)})
+        ) from error
+    raise QueryError(
+        f"{str(path)!r} must end in .csv or .jsonl, so that it is clear how to read it.",
+        code="wrong-ending",
+        fields={"file": str(path)},
+    )
 
 
 def ask_many(

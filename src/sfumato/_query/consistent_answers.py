@@ -62,10 +62,10 @@ class CountAdjuster:
     def find_counts(self, block: RecordSelect, ending: Ending) -> dict[str, str]:
         """Maps the name of each number to adjust, which is every COUNT(*), to its internal column."""
         if block.grouping_sets is not None or any(tree.find(exp.Window) for tree in ending.trees):
-            raise QueryError(NOT_ADJUSTED)
+            raise QueryError(NOT_ADJUSTED, code="not-adjustable")
         count_columns = {name: tree.name for name, tree in ending.outputs if block.is_count(tree)}
         if not count_columns:
-            raise QueryError(NO_COUNT)
+            raise QueryError(NO_COUNT, code="no-count-to-adjust")
         return count_columns
 
     def add_adjusted(
@@ -121,7 +121,9 @@ class CountAdjuster:
 def make_adjuster(*, consistent: bool, totals: Sequence[AnyTable]) -> CountAdjuster | None:
     """Builds an adjuster for the request: no negative numbers, known totals (files or tables), or both; else None."""
     if isinstance(totals, str | Path):
-        raise QueryError("give a list of totals, such as totals=['known.csv'].")
+        raise QueryError(
+            "give a list of totals, such as totals=['known.csv'].", code="not-a-list", fields={"argument": "totals"}
+        )
     known_totals = tuple(
         read_totals(Path(total))
         if isinstance(total, str | Path)
@@ -138,15 +140,25 @@ def _read_totals_table(source: AnyTable, name: str) -> KnownTotals:
     table = read_attached_table("totals", source)
     columns = tuple(column for column in table.schema.names if column != TOTAL)
     if len(columns) == table.num_columns:
-        raise QueryError(f"{name} must have the column {TOTAL!r} and at least one column of the answer.")
+        raise QueryError(
+            f"{name} must have the column {TOTAL!r} and at least one column of the answer.",
+            code="invalid-totals-header",
+            fields={"file": name},
+        )
     lines: dict[tuple[str, ...], float] = {}
     for row in table.to_pylist():
         key = tuple(_format_value(row[column]) for column in columns)
         if key in lines:
-            raise QueryError(f"{name} has two rows with the same values; write one total for them.")
+            raise QueryError(
+                f"{name} has two rows with the same values; write one total for them.",
+                code="repeated-total",
+                fields={"file": name},
+            )
         lines[key] = _parse_total(row, name)
     if not lines:
-        raise QueryError(f"{name} has no rows; write one for each known total.")
+        raise QueryError(
+            f"{name} has no rows; write one for each known total.", code="no-totals", fields={"file": name}
+        )
     return KnownTotals(columns, lines, name)
 
 
@@ -156,7 +168,11 @@ def _parse_total(row: Mapping[str, Any], name: str) -> float:
     except (TypeError, ValueError):
         total = math.nan
     if not (math.isfinite(total) and total >= 0):
-        raise QueryError(f"{name} has a row without a valid total: a number from 0, such as 1234 or 56.7.")
+        raise QueryError(
+            f"{name} has a row without a valid total: a number from 0, such as 1234 or 56.7.",
+            code="invalid-total",
+            fields={"file": name},
+        )
     return total
 
 

@@ -63,7 +63,10 @@ def answer_description(tree: Tree, session: Session) -> Answer:
         raise _explain_pivot(tree)
     if isinstance(tree, exp.Show):
         if str(tree.name).upper() not in ("TABLES", "ALL TABLES"):
-            raise QueryError("use SHOW TABLES to list the tables, or DESCRIBE release to list the columns.")
+            raise QueryError(
+                "use SHOW TABLES to list the tables, or DESCRIBE release to list the columns.",
+                code="unsupported-statement",
+            )
         return _make_answer(
             [{"table": name, "rows": _count_rows(name, session)} for name in (TABLE, *session.attached_tables)]
         )
@@ -71,7 +74,8 @@ def answer_description(tree: Tree, session: Session) -> Answer:
     if not isinstance(table, exp.Table):
         raise QueryError(
             "describe a table by its name, such as DESCRIBE release; to see the columns of a query, run it with "
-            "LIMIT 1."
+            "LIMIT 1.",
+            code="describe-query",
         )
     public_queries.check_table(table, session)
     name = table.name.lower()
@@ -129,5 +133,6 @@ def _explain_pivot(pivot: Tree) -> QueryError:
     source = allowed_sql.write_sql(pivot.this) if isinstance(pivot.this, exp.Table) else TABLE
     return QueryError(
         f"PIVOT is not supported, because its columns are values; ask SELECT {listed} FROM {source} GROUP BY ALL, "
-        "and pivot the answer in a frame (to_pandas().pivot)."
+        "and pivot the answer in a frame (to_pandas().pivot).",
+        code="pivot",
     )

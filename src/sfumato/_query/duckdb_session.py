@@ -61,35 +61,47 @@ def _explain_table(match: re.Match[str]) -> str:
     return f"there is no table {match[1]!r} in this part of the query."
 
 
-_SENTENCES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
-    (r"Could not convert string '([^'\"]*)' to (\w+)", _explain_conversion),
+_SENTENCES: tuple[tuple[str, str, Callable[[re.Match[str]], str]], ...] = (
+    (r"Could not convert string '([^'\"]*)' to (\w+)", "incomparable-value", _explain_conversion),
     (
         r"(?:invalid|date) \w+ ?field format: \"([^\"]*)\"",
+        "invalid-date",
         lambda match: f"{match[1]!r} is not a valid date; write 2026-01-31.",
     ),
-    (r"argument types '(\w+)\((.*?)\)'", _explain_function),
-    (r"column \"?([\w .]+?)\"? must appear in the GROUP BY", _explain_ungrouped),
-    (r"Referenced column \"([^\"]+)\" not found", _explain_column),
-    (r"Referenced table \"([^\"]+)\" not found", _explain_table),
+    (r"argument types '(\w+)\((.*?)\)'", "other-argument-types", _explain_function),
+    (r"column \"?([\w .]+?)\"? must appear in the GROUP BY", "not-grouped", _explain_ungrouped),
+    (r"Referenced column \"([^\"]+)\" not found", "missing-column", _explain_column),
+    (r"Referenced table \"([^\"]+)\" not found", "unknown-table", _explain_table),
     (
         r"Cannot (?:compare|mix) values? of type (\w+).* (?:and|to) (?:values? of )?(?:type )?(\w+)",
+        "incomparable-value",
         lambda match: f"{_describe_kind(match[1])} and {_describe_kind(match[2])} cannot be compared; {TYPES}.",
     ),
-    (r"[Mm]ore than one row returned by a subquery", lambda match: "a subquery in an expression must return one row."),
+    (
+        r"[Mm]ore than one row returned by a subquery",
+        "subquery-not-scalar",
+        lambda match: "a subquery in an expression must return one row.",
+    ),
     (
         r"(?:Out of Range|Overflow)",
+        "number-too-large",
         lambda match: "a number in the query is too large, or outside the range of its type.",
     ),
 )
 
 
-def explain_error(message: str) -> str:
+_FIELD_NAMES = {"missing-column": "column", "not-grouped": "column", "unknown-table": "table"}
+"""The name of the fact in the first group of a pattern, by its code."""
+
+
+def explain_error(message: str) -> QueryError:
     """Turns a DuckDB error into one sentence."""
-    for pattern, explain in _SENTENCES:
+    for pattern, code, explain in _SENTENCES:
         match = re.search(pattern, message)
         if match is not None and "sfumato " not in match[0]:
-            return explain(match)
-    return UNFIT
+            fields = {_FIELD_NAMES[code]: match[1]} if code in _FIELD_NAMES else {}
+            return QueryError(explain(match), code=code, fields=fields)
+    return QueryError(UNFIT, code="unfit-columns")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -125,7 +137,9 @@ class Session:
         try:
             return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
         except ValueError as error:
-            raise QueryError("the answer contains times finer than a microsecond; cast them to TIMESTAMP.") from error
+            raise QueryError(
+                "the answer contains times finer than a microsecond; cast them to TIMESTAMP.", code="times-too-fine"
+            ) from error
 
     def fetch_table(self, sql: str) -> pa.Table:
         """All rows of a statement, as an Arrow table."""
@@ -155,7 +169,9 @@ class Session:
                 if size > LARGEST_PART:
                     raise QueryError(
                         f"a subquery returns more than {LARGEST_PART >> 20} MiB; select fewer rows or columns in "
-                        "it, or use SELECT DISTINCT."
+                        "it, or use SELECT DISTINCT.",
+                        code="subquery-too-large",
+                        fields={"limit": LARGEST_PART},
                     )
             return pa.Table.from_batches(batches, reader.schema)
 
@@ -199,10 +215,10 @@ class Session:
                 raise limits.timeout_error from error
             if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or OUT_OF_MEMORY in message:
                 raise limits.memory_error from error
-            raise QueryError(explain_error(message)) from error
+            raise explain_error(message) from error
         except UnicodeDecodeError as error:  # DuckDB quotes the bytes of an invalid string
             message = "the release contains an invalid string; get it again from its publisher."
-            raise ReleaseFormatError(message) from error
+            raise ReleaseFormatError(message, code="invalid-string") from error
 
 
 @dataclass(frozen=True)
@@ -257,7 +273,11 @@ def open_connection(data: Sequence[Path], public: tuple[str, ...], limits: Limit
         connection.execute(f"CREATE VIEW {TABLE} AS SELECT {public_columns} FROM {RECORDS}")
     except (duckdb.Error, UnicodeDecodeError) as error:  # DuckDB quotes the bytes of an invalid name
         connection.close()
-        raise ReleaseFormatError(f"{data[0].name} cannot be read; get the release again from its publisher.") from error
+        raise ReleaseFormatError(
+            f"{data[0].name} cannot be read; get the release again from its publisher.",
+            code="damaged-file",
+            fields={"file": data[0].name},
+        ) from error
     return connection
 
 

@@ -65,7 +65,9 @@ def _import_package(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise MissingExtraError(
-            f"{name} is not installed; install it (pip install 'sfumato[{name}]'), or use to_arrow()."
+            f"{name} is not installed; install it (pip install 'sfumato[{name}]'), or use to_arrow().",
+            code="missing-package",
+            fields={"package": name},
         ) from error
 
 
@@ -334,7 +336,11 @@ class Estimate(Tabular):
     def interval(self, level: float = DEFAULT_LEVEL) -> Interval:
         """All values that a test at this level would not reject, and those within one standard error."""
         if self.standard_error is None:
-            raise QueryError(f"the method {self.method!r} gives no error here, so there is no interval.")
+            raise QueryError(
+                f"the method {self.method!r} gives no error here, so there is no interval.",
+                code="method-without-errors",
+                fields={"operation": "interval", "method": self.method},
+            )
         if self.origin is None:
             (low,), (high,) = (ends.tolist() for ends in compute_intervals(self.moments, level))
             return Interval(low, high)

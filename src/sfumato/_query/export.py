@@ -66,14 +66,26 @@ def export(
     target = Path(to)
     write = _WRITERS.get(target.suffix.lower())
     if write is None:
-        raise TargetError(f"{str(target)!r} must end in {', '.join(_WRITERS)}; the ending decides the format.")
+        raise TargetError(
+            f"{str(target)!r} must end in {', '.join(_WRITERS)}; the ending decides the format.",
+            code="wrong-ending",
+            fields={"file": str(target)},
+        )
     if not target.parent.is_dir():
-        raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
+        raise TargetError(
+            f"the directory {str(target.parent)!r} does not exist; create it first.",
+            code="missing-directory",
+            fields={"file": str(target.parent)},
+        )
     check_outside(target, "the file")
     if os.path.lexists(target) and (not force or not target.is_file()):
-        raise TargetError(f"{str(target)!r} exists; choose another name, or replace a file with `force=True`.")
+        raise TargetError(
+            f"{str(target)!r} exists; choose another name, or replace a file with `force=True`.",
+            code="target-exists",
+            fields={"file": str(target)},
+        )
     if not values:
-        raise QueryError("name the values to count, such as `values=['HIV', 'COPD']`.")
+        raise QueryError("name the values to count, such as `values=['HIV', 'COPD']`.", code="invalid-values")
     chosen_values = list(dict.fromkeys(find_value(release, value) for value in values))
     weights_by_value = {
         value: compute_record_weights(release.manifest, release.folder, value, method) for value in chosen_values
@@ -113,7 +125,8 @@ def find_value(release: Release, value: Value | str) -> Value:
     values_by_label = dict(zip(make_labels(domain), domain, strict=True))
     if isinstance(value, str) and value in values_by_label:
         return values_by_label[value]
-    raise QueryError(f"{explain_missing_value(value, release.manifest)} Put a value that contains a comma in quotes.")
+    error = explain_missing_value(value, release.manifest)
+    raise QueryError(f"{error} Put a value that contains a comma in quotes.", code=error.code, fields=error.fields)
 
 
 def check_sum(release: Release, value: Value, weights: pa.Array, method: str | None) -> None:
@@ -123,7 +136,8 @@ def check_sum(release: Release, value: Value, weights: pa.Array, method: str | N
     if abs(float(amounts.sum()) - count) > SUM_TOLERANCE * max(1.0, float(np.abs(amounts).sum())):
         raise InternalError(
             f"the weights of {display(value)!r} add up to {amounts.sum():.6f}, but the count is {count:.6f}. "
-            "Please report this."
+            "Please report this.",
+            code="wrong-sum-of-weights",
         )
 
 
@@ -183,7 +197,7 @@ def _find_free_name(name: str, used_names: set[str]) -> str:
     for ending in _list_endings():
         if (candidate := name[: LONGEST_NAME - len(ending)] + ending).lower() not in taken_names:
             return candidate
-    raise InternalError("no name is free. Please report this.")
+    raise InternalError("no name is free. Please report this.", code="no-free-name")
 
 
 def _list_endings() -> Iterator[str]:
@@ -212,7 +226,9 @@ def _write_by(name: str, **options: object) -> Callable[[pa.Table, Path, Mapping
         try:
             getattr(package, name)(frame, str(path), column_labels=short_labels, **options)
         except package.ReadstatError as error:  # the writer does not report the reason
-            raise TargetError("the export cannot be written completely; the disk may be full.") from error
+            raise TargetError(
+                "the export cannot be written completely; the disk may be full.", code="incomplete-export"
+            ) from error
 
     return write
 
@@ -247,12 +263,18 @@ def _check_writable(name: str, column: pa.ChunkedArray) -> None:
     remedy = "export a .csv instead"
     if pa.types.is_string(column.type) and pc.any(pc.match_substring(column.unique(), "\0")).as_py():
         raise TargetError(
-            f"column {name!r} contains strings with a zero character, where Stata and SPSS end a string; {remedy}."
+            f"column {name!r} contains strings with a zero character, where Stata and SPSS end a string; {remedy}.",
+            code="unwritable-column",
+            fields={"column": name, "reason": "zero-character"},
         )
     if pa.types.is_floating(column.type):
         finite = column.drop_null().filter(pc.invert(pc.is_nan(column.drop_null())))
         if pc.any(pc.greater(pc.abs(finite), LARGEST_NUMBER)).as_py():
-            raise TargetError(f"column {name!r} contains numbers that are too large for Stata and SPSS; {remedy}.")
+            raise TargetError(
+                f"column {name!r} contains numbers that are too large for Stata and SPSS; {remedy}.",
+                code="unwritable-column",
+                fields={"column": name, "reason": "large-number"},
+            )
 
 
 def _is_double(column: pa.ChunkedArray) -> bool:

@@ -72,7 +72,7 @@ def _count_parts(*inner: Formula) -> int:
     """The number of parts of a formula, within a limit; a repeated part counts each time."""
     parts = 1 + sum(part.parts if isinstance(part, Arithmetic | FunctionCall) else 1 for part in inner)
     if parts > MOST_PARTS:
-        raise explain_too_large(f"{MOST_PARTS:,} sums, numbers and signs for one number of the answer")
+        raise explain_too_large(MOST_PARTS, "sums, numbers and signs for one number of the answer")
     return parts
 
 
@@ -148,7 +148,7 @@ def evaluate_formula(formula: Formula, row: RowSums) -> Estimate:  # noqa: PLR09
     except NoNumber as error:
         return Estimate.missing(str(error))
     except OverflowError as error:
-        raise QueryError("a number of the answer is too large to compute.") from error
+        raise QueryError("a number of the answer is too large to compute.", code="number-too-large") from error
 
 
 def list_sums(formula: Formula) -> list[int]:
@@ -216,7 +216,7 @@ def compute_value(formula: Formula, row: RowSums) -> float:
     except (ZeroDivisionError, NoNumber):
         return math.nan
     except OverflowError as error:
-        raise QueryError("a number of the answer is too large to compute.") from error
+        raise QueryError("a number of the answer is too large to compute.", code="number-too-large") from error
 
 
 def _apply_function(function: Function, inner: Estimate) -> Estimate:
@@ -305,7 +305,11 @@ def _estimate_ratio(upper: Affine, lower: Affine, row: RowSums) -> Estimate:
 def _compute_variance(linear: Affine, row: RowSums) -> float:
     error = _estimate_affine(Affine(0.0, linear.factors), row).standard_error if linear.factors else 0.0
     if error is None:
-        raise QueryError("this method gives no errors, so it supports no ratios; use the default method.")
+        raise QueryError(
+            "this method gives no errors, so it supports no ratios; use the default method.",
+            code="method-without-errors",
+            fields={"operation": "ratio"},
+        )
     return error**2
 
 
@@ -321,7 +325,11 @@ def _estimate_by_delta(formula: Formula, row: RowSums) -> Estimate:
         return Estimate.exact(value)
     error = row.estimate_combination(used_gradient).standard_error
     if error is None:
-        raise QueryError("this method gives no errors, so it supports no formulas; use the default method.")
+        raise QueryError(
+            "this method gives no errors, so it supports no formulas; use the default method.",
+            code="method-without-errors",
+            fields={"operation": "formula"},
+        )
     moments = Moments.of(value, error**2, 0.0, math.inf, -math.inf)
     totals = [row.estimate_total(item) for item in list_sums(formula)]
     note = next((item.lasting_note for item in totals if item.lasting_note), None)

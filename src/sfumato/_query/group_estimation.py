@@ -104,7 +104,9 @@ def _find_positive_weights(session: Session, question: Question, weights: Sequen
     least = ", ".join(f"MIN({weight}), BOOL_AND(ISFINITE({weight}))" for weight in weights)
     (row,) = session.fetch_rows(f"SELECT {least} FROM {question.source.records_sql}{clause}")
     if any(is_finite is False for is_finite in row[1::2]):
-        raise QueryError("a column to add up contains an infinite number or NaN; exclude it with WHERE.")
+        raise QueryError(
+            "a column to add up contains an infinite number or NaN; exclude it with WHERE.", code="infinite-number"
+        )
     pairs = zip(weights, row[0::2], strict=True)
     return frozenset({weight for weight, lowest in pairs if lowest is None or lowest >= 0} | {COUNT})
 
@@ -172,7 +174,7 @@ class GroupEstimator:
             numbers = {number for formula in formulas for number in list_sums(question.formulas[formula])}
             needed.update(dict.fromkeys(list_products({prepared.weights[number] for number in numbers})))
         if len(needed) > MOST_WEIGHTS:
-            raise explain_too_large(f"{MOST_WEIGHTS:,} sums of columns and of their products")
+            raise explain_too_large(MOST_WEIGHTS, "sums of columns and of their products")
         scan = Scan(
             question.source.records_sql,
             question.where.public_sql,
@@ -424,8 +426,16 @@ class GroupEstimator:
     def _compute_moments(self, layer: Sequence[SumPiece]) -> Moments:
         if self.method.total is None:
             if self.method is next(iter(self.session.manifest.methods.values())):
-                raise QueryError(f"this release only supports counts; it does not support {ONLY_COUNTS}.")
-            raise QueryError(f"this method only counts; use the default method for {ONLY_COUNTS}.")
+                raise QueryError(
+                    f"this release only supports counts; it does not support {ONLY_COUNTS}.",
+                    code="only-counts",
+                    fields={"by": "release"},
+                )
+            raise QueryError(
+                f"this method only counts; use the default method for {ONLY_COUNTS}.",
+                code="only-counts",
+                fields={"by": "method"},
+            )
         return self.method.total(self.design, layer)
 
 

@@ -50,13 +50,23 @@ def explain_missing_value(value: Value, manifest: Manifest) -> QueryError:
     """The error for a value outside the domain of the protected columns."""
     name, domain = manifest.sensitive_name, manifest.domain
     if len(manifest.sensitive_columns) > 1 and len(split_value(value)) != len(manifest.sensitive_columns):
-        return QueryError(f"a value of {name!r} needs a part for each of its columns, such as {domain[0]!r}.")
+        return QueryError(
+            f"a value of {name!r} needs a part for each of its columns, such as {domain[0]!r}.",
+            code="missing-parts",
+            fields={"column": name},
+        )
     lookalikes = [candidate for candidate in domain if display(candidate) == display(value)]
     if lookalikes and len(manifest.sensitive_types) == 1:
         kind = _KINDS[manifest.sensitive_types[0]]
         hint = "and None stands for a missing value" if lookalikes[0] is None else f"such as {lookalikes[0]!r}"
-        return QueryError(f"{name!r} has no value {value!r}: its values are {kind}, {hint}.")
-    return QueryError(describe_missing_value(display(value), name, domain))
+        return QueryError(
+            f"{name!r} has no value {value!r}: its values are {kind}, {hint}.",
+            code="value-of-other-type",
+            fields={"column": name},
+        )
+    return QueryError(
+        describe_missing_value(display(value), name, domain), code="unknown-value", fields={"column": name}
+    )
 
 
 def describe_missing_value(text: str, column: str, values: Sequence[Value], what: str = "value") -> str:
@@ -67,4 +77,8 @@ def describe_missing_value(text: str, column: str, values: Sequence[Value], what
 
 def explain_missing_range(text: str, column: str, bins: Ranges) -> QueryError:
     """The error for a string that is not a range of a column published in ranges."""
-    return QueryError(explain_missing_name(text, bins.labels, f"{column!r} has no range"))
+    return QueryError(
+        explain_missing_name(text, bins.labels, f"{column!r} has no range"),
+        code="unknown-range",
+        fields={"column": column, "nearest": find_nearest(text, bins.labels)},
+    )

@@ -158,7 +158,11 @@ DEFAULT_LEVEL = 0.95
 def check_level(level: float) -> None:
     """Rejects a level outside (0, 1)."""
     if not 0 < level < (1 + level) / 2 < 1:
-        raise QueryError(f"the level is {level}, and must lie between 0 and 1, such as 0.95.")
+        raise QueryError(
+            f"the level is {level}, and must lie between 0 and 1, such as 0.95.",
+            code="invalid-level",
+            fields={"level": level},
+        )
 
 
 def compute_quantile(level: float) -> float:

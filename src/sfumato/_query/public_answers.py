@@ -28,7 +28,7 @@ MOST_FIELDS = 2_000_000
 def answer_public_query(session: Session, select: Tree) -> Answer:
     """Runs a query of public columns and marks its aggregates as exact."""
     if select.find(exp.Table) is None:
-        raise QueryError(f"name the table to count: SELECT ... FROM {TABLE} ...")
+        raise QueryError(f"name the table to count: SELECT ... FROM {TABLE} ...", code="no-from-clause")
     select = select.copy()
     select.set("expressions", _name_columns(select.expressions))
     _put_in_order(select)
@@ -40,7 +40,7 @@ def answer_public_query(session: Session, select: Tree) -> Answer:
         *(record for name in numbers for record in [*list_number_columns(name)[1:], name_note_column(name)]),
     ]
     if len(set(all_names)) != len(all_names):
-        raise QueryError("two columns of the answer have the same name; rename one with AS.")
+        raise QueryError("two columns of the answer have the same name; rename one with AS.", code="repeated-column")
     rows = [
         {name: _make_exact(value) if name in numbers else value for name, value in record.items()}
         for record in table.to_pylist()
@@ -90,23 +90,38 @@ def _put_in_order(select: Tree) -> None:
         )
 
 
+def check_answer_names(names: Sequence[str]) -> None:
+    """Refuses columns of an answer that differ only by capital letters."""
+    if len({name.lower() for name in names}) != len(names):
+        raise QueryError("two columns of the answer have the same name; rename one with AS.", code="repeated-column")
+
+
 def _read_rows(session: Session, sql: str) -> pa.Table:
     """The rows of an answer, within a size limit."""
     names = list(session.describe_columns(sql))
-    if len({name.lower() for name in names}) != len(names):
-        raise QueryError("two columns of the answer have the same name; rename one with AS.")
+    check_answer_names(names)
     batches, rows, size = [], 0, 0
     for batch in session.fetch_batches(sql):
         batches.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
         if size > LARGEST_PART:
-            raise QueryError(f"the answer takes more than {LARGEST_PART >> 20} MiB; add LIMIT, or select fewer.")
+            raise QueryError(
+                f"the answer takes more than {LARGEST_PART >> 20} MiB; add LIMIT, or select fewer.",
+                code="answer-too-large",
+                fields={"limit": LARGEST_PART, "unit": "bytes"},
+            )
         if rows > MOST_ROWS:
-            raise QueryError(f"the answer has more than {MOST_ROWS:,} rows; add LIMIT, or group by coarser columns.")
+            raise QueryError(
+                f"the answer has more than {MOST_ROWS:,} rows; add LIMIT, or group by coarser columns.",
+                code="answer-too-large",
+                fields={"limit": MOST_ROWS, "unit": "rows"},
+            )
         if rows * len(names) > MOST_FIELDS:
             raise QueryError(
-                f"the answer has more than {MOST_FIELDS:,} numbers and strings; add LIMIT, or select fewer."
+                f"the answer has more than {MOST_FIELDS:,} numbers and strings; add LIMIT, or select fewer.",
+                code="answer-too-large",
+                fields={"limit": MOST_FIELDS, "unit": "fields"},
             )
     if not batches:
         return session.fetch_table(f"SELECT * FROM ({sql}) AS t LIMIT 0")

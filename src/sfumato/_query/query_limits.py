@@ -23,14 +23,18 @@ class Limits:
         """The error for a question that exceeds its time."""
         return QueryError(
             f"the question takes longer than {self.seconds:g} seconds; allow more time (`timeout=`), or ask for "
-            "fewer groups."
+            "fewer groups.",
+            code="timeout",
+            fields={"seconds": self.seconds},
         )
 
     @property
     def memory_error(self) -> QueryError:
         """The error for a question that exceeds its memory."""
         return QueryError(
-            f"the question takes more memory than {self.memory}; group by fewer or coarser columns, and select fewer."
+            f"the question takes more memory than {self.memory}; group by fewer or coarser columns, and select fewer.",
+            code="out-of-memory",
+            fields={"memory": self.memory},
         )
 
 

@@ -148,7 +148,8 @@ def _read_answers(child: Connection, job: QueryJob, missing_count: int) -> Itera
             event, number, content = child.recv()
         except EOFError:
             lost_error = QueryError(
-                "the question was stopped from outside, perhaps because memory is full; ask for less."
+                "the question was stopped from outside, perhaps because memory is full; ask for less.",
+                code="process-ended",
             )
             if current_question is None:
                 raise lost_error from None

@@ -72,7 +72,7 @@ class QueryRunner:
 
     def _answer(self, session: Session, select: Tree, method: AnyMethod) -> Answer:
         if select.find(exp.TableSample):
-            raise QueryError(NO_SAMPLING)
+            raise QueryError(NO_SAMPLING, code="sample")
         if is_description(select):
             return answer_description(select, session)
         query = public_queries.decorrelate(public_queries.inline_common_tables(select, {}, SizeBudget()))
@@ -102,8 +102,7 @@ class QueryRunner:
             *(estimate for name in numbers for estimate in [*list_number_columns(name)[1:], name_note_column(name)]),
         ]
         column_names += reader.adjusted_names.values()
-        if len({name.lower() for name in column_names}) != len(column_names):
-            raise QueryError("two columns of the answer have the same name; rename one with AS.")
+        public_answers.check_answer_names(column_names)
         table = {name: context.read_column(rows, column) for name, column in outputs}
         if reader.adjusted_names:
             table |= dict.fromkeys(
@@ -155,13 +154,12 @@ class QueryRunner:
         method = find_method(self.open_release.manifest, self.method)
         with _limit_recursion():
             select = allowed_sql.parse(f"SELECT COUNT(*) FROM {TABLE}" + (f" WHERE {where}" if where else ""))
-            if set(name for name, argument in select.args.items() if argument) - {
-                "expressions",
-                "from",
-                "from_",
-                "where",
-            }:
-                raise QueryError("a condition cannot contain GROUP BY, ORDER BY or LIMIT; use a whole query for these.")
+            clauses = {name for name, argument in select.args.items() if argument}
+            if clauses - {"expressions", "from", "from_", "where"}:
+                raise QueryError(
+                    "a condition cannot contain GROUP BY, ORDER BY or LIMIT; use a whole query for these.",
+                    code="not-a-condition",
+                )
             value_mask = None if isinstance(value, EllipsisType) else self._make_value_mask(value)
             with self.open_release.open_session(self.attached_tables, clock) as session:
                 _check(select, session)
@@ -227,7 +225,11 @@ def list_methods(manifest: Manifest) -> tuple[str, ...]:
 def explain_unknown_method(manifest: Manifest, name: str) -> QueryError:
     """The error for an unknown estimator, with the existing ones."""
     method_names = ", ".join(list_methods(manifest))
-    return QueryError(f"the method {name!r} is unknown for {manifest.mechanism_name!r}; use {method_names}.")
+    return QueryError(
+        f"the method {name!r} is unknown for {manifest.mechanism_name!r}; use {method_names}.",
+        code="unknown-method",
+        fields={"method": name},
+    )
 
 
 def _register_values(session: Session) -> None:

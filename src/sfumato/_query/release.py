@@ -89,7 +89,11 @@ class Release:
             folder = find_release_folder(location)
             return cls(location, read_folder(folder), folder)
         if isinstance(location, Path) and not location.exists():
-            raise ReleaseFormatError(f"{str(path)!r} does not exist; name the directory or .zip of a release.")
+            raise ReleaseFormatError(
+                f"{str(path)!r} does not exist; name the directory or .zip of a release.",
+                code="missing-file",
+                fields={"file": str(path)},
+            )
         folder = Path(tempfile.mkdtemp(prefix="sfumato-"))
         try:
             if isinstance(location, Address):
@@ -126,7 +130,9 @@ class Release:
             return sum(int(pq.read_metadata(open_for_arrow(path)).num_rows) for path in self.records)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise ReleaseFormatError(
-                f"{self.manifest.data_file} cannot be read; get the release again from its publisher."
+                f"{self.manifest.data_file} cannot be read; get the release again from its publisher.",
+                code="damaged-file",
+                fields={"file": self.manifest.data_file},
             ) from error
 
     @property
@@ -175,7 +181,8 @@ class Release:
         if query is None or not (query.values is None or isinstance(value, EllipsisType)):
             raise QueryError(
                 "with an engine, conditions compare columns with values (=, IN, BETWEEN, <, >, IS NULL), joined by "
-                "AND, with the sensitive column once; ask other questions without an engine."
+                "AND, with the sensitive column once; ask other questions without an engine.",
+                code="unsupported-with-engine",
             )
         count_query = query if isinstance(value, EllipsisType) else CountQuery(query.where, (value,))
         (estimate,) = self.count_many([count_query], method=method, engine=engine)
@@ -218,7 +225,7 @@ class Release:
         `consistent` and `totals` work as in `sql`.
         """
         if not columns:
-            raise QueryError("name the columns of the table, such as crosstab('sex', 'disease').")
+            raise QueryError("name the columns of the table, such as crosstab('sex', 'disease').", code="no-columns")
         column_list = ", ".join(columns)
         sql = f"SELECT {column_list}, COUNT(*) AS n FROM {TABLE}{_write_where(where)} GROUP BY {column_list}"
         return self.sql(sql, method=method, consistent=consistent, totals=totals)

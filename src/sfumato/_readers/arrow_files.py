@@ -38,7 +38,9 @@ class ArrowSource:
                 sizes.append(sum(batch.num_rows for batch in _iter_batches(reader)))
             if not schemas[-1].equals(schemas[0]):
                 raise SourceError(
-                    f"{path.name!r} has other columns or types than {paths[0].name!r}; make them the same."
+                    f"{path.name!r} has other columns or types than {paths[0].name!r}; make them the same.",
+                    code="other-columns",
+                    fields={"file": path.name, "first_file": paths[0].name},
                 )
         return cls(tuple(paths), schemas[0], tuple(sizes))
 
@@ -79,13 +81,19 @@ def _open_reader(path: File) -> Iterator[pa.RecordBatchReader | pa.RecordBatchFi
         with pa.OSFile(str(path)) if isinstance(path, Path) else open_for_arrow(path) as file:
             mark = file.read(len(FILE_MARK))
             if mark.startswith(OLD_MARK):
-                raise SourceError(f"{path.name!r} is in version 1 of Feather; write it again with a newer program.")
+                raise SourceError(
+                    f"{path.name!r} is in version 1 of Feather; write it again with a newer program.",
+                    code="older-format",
+                    fields={"file": path.name},
+                )
             file.seek(0)
             with pa.ipc.open_file(file) if mark == FILE_MARK else pa.ipc.open_stream(file) as reader:
                 yield reader
     except (pa.ArrowException, OSError) as error:
         raise SourceError(
-            f"{path.name!r} is not a complete Arrow file; check that it was copied completely."
+            f"{path.name!r} is not a complete Arrow file; check that it was copied completely.",
+            code="damaged-file",
+            fields={"file": path.name},
         ) from error
 
 

@@ -41,5 +41,13 @@ def open_text(file: File, encoding: str) -> TextIO:
 def make_unreadable_error(file: File, error: OSError | pa.ArrowException) -> SourceError:
     """The error for a file that cannot be read to its end."""
     if not isinstance(error, OSError) or (error.errno is None and file.suffix.lower() in COMPRESSIONS):
-        return SourceError(f"{file.name!r} is damaged and cannot be unpacked; check that it was copied completely.")
-    return SourceError(f"{file.name!r} cannot be read: {explain_os_error(error)}.")
+        return SourceError(
+            f"{file.name!r} is damaged and cannot be unpacked; check that it was copied completely.",
+            code="damaged-file",
+            fields={"file": file.name},
+        )
+    return SourceError(
+        f"{file.name!r} cannot be read: {explain_os_error(error)}.",
+        code="unreadable-file",
+        fields={"file": file.name, "reason": explain_os_error(error)},
+    )

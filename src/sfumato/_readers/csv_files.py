@@ -55,9 +55,17 @@ class CsvSource:
         header, delimiter = _read_header(paths[0], encoding)
         for path in paths[1:]:
             if _read_header(path, encoding) != (header, delimiter):
-                raise SourceError(f"{path.name!r} has another header than {paths[0].name!r}; make them the same.")
+                raise SourceError(
+                    f"{path.name!r} has another header than {paths[0].name!r}; make them the same.",
+                    code="other-columns",
+                    fields={"file": path.name, "first_file": paths[0].name},
+                )
         if repeated := sorted({name for name in header if header.count(name) > 1}):
-            raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
+            raise SchemaError(
+                f"the table has two columns named {repeated[0]!r}; rename one of them.",
+                code="repeated-column",
+                fields={"column": repeated[0]},
+            )
         texts = pa.schema([(name, pa.string()) for name in header])
         untyped = cls(tuple(paths), texts, delimiter, encoding, missing=options.missing)
         guesses = {
@@ -116,28 +124,39 @@ class CsvSource:
             ) as reader:
                 yield from reader
         except (pa.ArrowException, UnicodeError):
-            raise SourceError(self._explain_failure(path)) from None  # Arrow's message repeats the row
+            raise self._explain_failure(path) from None  # Arrow's message repeats the row
         except OSError as error:
             raise make_unreadable_error(path, error) from error
 
-    def _explain_failure(self, path: File) -> str:
+    def _explain_failure(self, path: File) -> SourceError:
         """Find out why Arrow refused a file, without repeating its content."""
         try:
             with open_text(path, self.encoding) as file:
                 for row in (reader := csv.reader(_read_short_lines(file), delimiter=self.delimiter)):
                     if len(row) not in (0, len(self.schema)):
-                        return (
+                        return SourceError(
                             f"line {reader.line_num} of {path.name!r} has {len(row)} fields where the header has "
                             f"{len(self.schema)}; correct that line (a field that contains the separator needs "
-                            "quotes)."
+                            "quotes).",
+                            code="wrong-number-of-fields",
+                            fields={
+                                "file": path.name,
+                                "line": reader.line_num,
+                                "fields": len(row),
+                                "columns": len(self.schema),
+                            },
                         )
         except UnicodeError:
-            return f"{path.name!r} is not {self.encoding} text; name its encoding, such as `encoding='latin-1'`."
+            return _make_encoding_error(path, self.encoding)
         except csv.Error:
             pass
         except pa.ArrowException as error:
-            return str(make_unreadable_error(path, error))
-        return f"{path.name!r} cannot be read as a CSV file: its quotes or separators are inconsistent."
+            return make_unreadable_error(path, error)
+        return SourceError(
+            f"{path.name!r} cannot be read as a CSV file: its quotes or separators are inconsistent.",
+            code="damaged-file",
+            fields={"file": path.name},
+        )
 
     def _convert_types(self, block: pa.RecordBatch) -> pa.RecordBatch:
         columns = []
@@ -147,7 +166,9 @@ class CsvSource:
                 values = spelling.read(column.dictionary) if spelling else column.dictionary
             except pa.ArrowInvalid:
                 raise SourceError(
-                    f"the table changed while it was read: {name!r} holds values it did not hold before."
+                    f"the table changed while it was read: {name!r} holds values it did not hold before.",
+                    code="table-changed",
+                    fields={"column": name},
                 ) from None  # Arrow's message repeats the value
             columns.append(pa.DictionaryArray.from_arrays(column.indices, values))
         return pa.RecordBatch.from_arrays(columns, names=block.schema.names)
@@ -167,23 +188,39 @@ def _read_header(path: File, encoding: str) -> tuple[list[str], str]:
                 raise csv.Error
             if re.fullmatch('"?sep=.?"?', line.strip(), re.IGNORECASE):
                 raise SourceError(
-                    f"the first line of {path.name!r} is a note for Excel, and does not name columns; remove it."
+                    f"the first line of {path.name!r} is a note for Excel, and does not name columns; remove it.",
+                    code="note-for-excel",
+                    fields={"file": path.name},
                 )
             # A separator inside quotes belongs to a name. The ending .tsv decides for the tab.
             candidates = "\t" if find_ending(path) == ".tsv" else DELIMITERS
             delimiter = max(candidates, key=re.sub('"[^"]*"?', "", line).count)
             header = next(csv.reader(itertools.chain([line], file), delimiter=delimiter), [])
     except csv.Error as error:
-        raise SourceError(f"the first line of {path.name!r} does not name columns that can be read.") from error
-    except UnicodeError as error:
         raise SourceError(
-            f"{path.name!r} is not {encoding} text; name its encoding, such as `encoding='latin-1'`."
+            f"the first line of {path.name!r} does not name columns that can be read.",
+            code="invalid-header",
+            fields={"file": path.name},
         ) from error
+    except UnicodeError as error:
+        raise _make_encoding_error(path, encoding) from error
     except (OSError, pa.ArrowException) as error:
         raise make_unreadable_error(path, error) from error
     if not line.strip():
-        raise SourceError(f"{path.name!r} is empty: the first line must name the columns.")
+        raise SourceError(
+            f"{path.name!r} is empty: the first line must name the columns.",
+            code="empty-file",
+            fields={"file": path.name},
+        )
     return header, delimiter
+
+
+def _make_encoding_error(path: File, encoding: str) -> SourceError:
+    return SourceError(
+        f"{path.name!r} is not {encoding} text; name its encoding, such as `encoding='latin-1'`.",
+        code="other-encoding",
+        fields={"file": path.name, "encoding": encoding},
+    )
 
 
 def _read_short_lines(file: TextIO) -> Iterator[str]:

@@ -55,10 +55,19 @@ def open_rows(file: File, part: str | None) -> Iterator[pa.RecordBatchReader]:
             select_list = ", ".join(_write_column_sql(name, kind) for name, kind, *_ in columns)
             yield database.sql(f"SELECT {select_list} FROM {table}").to_arrow_reader(BATCH_ROWS)
     except duckdb.PermissionException as error:
-        raise SourceError(f"{file.name!r} has a view that reads other files; store it as a table first.") from error
+        raise SourceError(
+            f"{file.name!r} has a view that reads other files; store it as a table first.",
+            code="view-of-files",
+            fields={"file": file.name},
+        ) from error
     except duckdb.Error as error:
-        why = "another program has it open" if " lock " in str(error) else "it is damaged, or of a newer version"
-        raise SourceError(f"{file.name!r} cannot be read as a DuckDB file: {why}.") from None
+        is_open = " lock " in str(error)
+        why = "another program has it open" if is_open else "it is damaged, or of a newer version"
+        raise SourceError(
+            f"{file.name!r} cannot be read as a DuckDB file: {why}.",
+            code="file-in-use" if is_open else "damaged-file",
+            fields={"file": file.name},
+        ) from None
 
 
 def _format_table_name(schema: str, name: str) -> str:

@@ -72,7 +72,9 @@ def check_workbook(name: str, content: IO[bytes]) -> None:
     ) as error:  # fmt: skip - RuntimeError is a password, NotImplementedError another way to pack
         raise SourceError(
             f"{name!r} cannot be read as an Excel file; check that it is complete, is an .xlsx workbook, and has "
-            "no password."
+            "no password.",
+            code="damaged-file",
+            fields={"file": name},
         ) from error
     finally:
         content.seek(0)
@@ -86,14 +88,18 @@ def _check_parts(name: str, archive: zipfile.ZipFile) -> None:
             total += len(piece)
             if total > LARGEST_CONTENT:
                 raise SourceError(
-                    f"{name!r} unpacks to more than {LARGEST_CONTENT >> 20:,} MB; export it as a CSV or Parquet file."
+                    f"{name!r} unpacks to more than {LARGEST_CONTENT >> 20:,} MB; export it as a CSV or Parquet file.",
+                    code="unpacks-too-large",
+                    fields={"file": name, "limit": LARGEST_CONTENT},
                 )
             has_cells = has_cells or SHEET in end + piece
             end = piece[-len(SHEET) :]
         if has_cells and (cells := _count_cells(_unpack(archive, info))) > MOST_CELLS:
             raise SourceError(
                 f"a sheet of {name!r} spans {cells:,} cells, and at most {MOST_CELLS:,} are read; delete the cells "
-                "far from the table, or export the sheet as a CSV or Parquet file."
+                "far from the table, or export the sheet as a CSV or Parquet file.",
+                code="too-many-cells",
+                fields={"file": name, "cells": cells, "limit": MOST_CELLS},
             )
 
 
@@ -171,10 +177,16 @@ def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: 
         rows = book.get_sheet_by_name(sheet).to_python(skip_empty_area=False)
     except (calamine.CalamineError, calamine.PasswordError, calamine.ZipError, calamine.XmlError, OSError) as error:
         raise SourceError(
-            f"{file.name!r} cannot be read as an Excel file; check that it is complete, and has no password."
+            f"{file.name!r} cannot be read as an Excel file; check that it is complete, and has no password.",
+            code="damaged-file",
+            fields={"file": file.name},
         ) from error
     if not rows:
-        raise SchemaError(f"the sheet {sheet!r} is empty: its first row must name the columns.")
+        raise SchemaError(
+            f"the sheet {sheet!r} is empty: its first row must name the columns.",
+            code="empty-sheet",
+            fields={"sheet": sheet},
+        )
     names, markers = _check_names(rows[0], sheet), {"", *missing}
     cells = ([_convert_cell(value, markers) for value in row] for row in rows[1:])
     filled_rows = [row for row in cells if any(value is not None for value in row)]
@@ -189,9 +201,17 @@ def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: 
 def _check_names(cells: Sequence[object], sheet: str) -> list[str]:
     names = [value if isinstance(value, str) else str(_convert_cell(value, ())) for value in cells]
     if not all(name.strip() for name in names):
-        raise SchemaError(f"a column of the sheet {sheet!r} has no name: its first row must name all columns.")
+        raise SchemaError(
+            f"a column of the sheet {sheet!r} has no name: its first row must name all columns.",
+            code="column-without-name",
+            fields={"sheet": sheet},
+        )
     if repeated := next((name for name in names if names.count(name) > 1), None):
-        raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
+        raise SchemaError(
+            f"the table has two columns named {repeated!r}; rename one of them.",
+            code="repeated-column",
+            fields={"column": repeated},
+        )
     return names
 
 

@@ -48,15 +48,21 @@ class JsonLines:
                 kind = columns.setdefault(name, ColumnKind(is_text=name in text))
                 kind.add(self._extract_column(path, name, rows))
             if len(columns) > MOST_COLUMNS:
-                raise SchemaError(f"{path.name!r} has more than {MOST_COLUMNS:,} keys, too many for columns.")
+                raise SchemaError(
+                    f"{path.name!r} has more than {MOST_COLUMNS:,} keys, too many for columns.",
+                    code="too-many-columns",
+                    fields={"file": path.name, "limit": MOST_COLUMNS},
+                )
         for name, kind in columns.items():
             if kind.is_mixed and not kind.is_text:
                 raise SourceError(
                     f"{name!r} holds values of several types, such as strings and numbers; read it as text "
-                    f"(`text={[name]!r}`), or name the strings that mark a missing value (`missing=`)."
+                    f"(`text={[name]!r}`), or name the strings that mark a missing value (`missing=`).",
+                    code="mixed-types",
+                    fields={"column": name},
                 )
         if not columns:
-            raise SchemaError("the table is empty: there is nothing to publish.")
+            raise SchemaError("the table is empty: there is nothing to publish.", code="empty-table")
         schema = pa.schema([(name, kind.type) for name, kind in columns.items()])
         return pa.RecordBatchReader.from_batches(schema, self._read_batches(columns, schema))
 
@@ -69,7 +75,9 @@ class JsonLines:
         values = [row.get(name) for row in rows]
         if not {dict, list}.isdisjoint(map(type, values)):
             raise SourceError(
-                f"{name!r} in {path.name!r} holds lists or objects; write one key for each of their parts."
+                f"{name!r} in {path.name!r} holds lists or objects; write one key for each of their parts.",
+                code="nested-values",
+                fields={"column": name, "file": path.name},
             )
         if not self.missing:
             return values
@@ -103,11 +111,17 @@ class JsonLines:
                             raise ValueError
                         yield len(line), row
         except UnicodeError:
-            raise SourceError(f"{path.name!r} is not {self.encoding} text; name its encoding (`encoding=`).") from None
+            raise SourceError(
+                f"{path.name!r} is not {self.encoding} text; name its encoding (`encoding=`).",
+                code="other-encoding",
+                fields={"file": path.name, "encoding": self.encoding},
+            ) from None
         except (ValueError, RecursionError):  # its message may repeat the line
             raise SourceError(
                 f"line {number} of {path.name!r} is not a JSON object: JSON lines have one object on each line, "
-                'such as {"age": 40, "sex": "F"}.'
+                'such as {"age": 40, "sex": "F"}.',
+                code="invalid-line",
+                fields={"file": path.name, "line": number},
             ) from None
         except (OSError, pa.ArrowException) as error:
             raise make_unreadable_error(path, error) from error

@@ -35,7 +35,9 @@ from sfumato.errors import SourceError, explain_os_error
 def find_files(path: str) -> list[File]:
     """The files that a name stands for, all of the same kind, in order."""
     if not path:
-        raise SourceError("the name of the table is empty; name a file, a quoted glob or a directory.")
+        raise SourceError(
+            "the name of the table is empty; name a file, a quoted glob or a directory.", code="no-table-name"
+        )
     address = (
         Address.of(path, SourceError) or Path(path).absolute()
     )  # a worker that reads it may have another working directory
@@ -45,18 +47,30 @@ def find_files(path: str) -> list[File]:
         is_folder = address.is_dir()
         files = _list_tables_in_folder(address) if is_folder else _match_glob(address)
     except OSError as error:
-        raise SourceError(f"{path!r} cannot be read: {explain_os_error(error)}.") from error
+        raise SourceError(
+            f"{path!r} cannot be read: {explain_os_error(error)}.",
+            code="unreadable-file",
+            fields={"file": str(path), "reason": explain_os_error(error)},
+        ) from error
     if is_folder and any("=" in part for file in files for part in file.relative_to(address).parts[:-1]):  # type: ignore[union-attr, arg-type]
         raise SourceError(
-            f"{path!r} stores a column in folder names (name=value), which is not supported; write it as a column."
+            f"{path!r} stores a column in folder names (name=value), which is not supported; write it as a column.",
+            code="column-in-folder-names",
+            fields={"file": path},
         )
     if not files:
         raise SourceError(
             f"{path!r} is not a table: there is no file, glob or directory of {describe_several()} files with this "
-            "name."
+            "name.",
+            code="missing-file",
+            fields={"file": path},
         )
     if len({reader.name if (reader := find_reader_of_file(file)) else None for file in files}) > 1:
-        raise SourceError(f"{path!r} matches files of several types; name one type ('{path}/*.csv', for example).")
+        raise SourceError(
+            f"{path!r} matches files of several types; name one type ('{path}/*.csv', for example).",
+            code="mixed-file-types",
+            fields={"file": path},
+        )
     return files
 
 
@@ -101,7 +115,10 @@ LONGEST_BEGINNING = 64
 def read_standard_input(spool: Path) -> BufferFile:
     """All of standard input, as a file whose name has the ending of its kind."""
     if sys.stdin is None or sys.stdin.isatty():
-        raise SourceError("- means standard input, and nothing is piped into it; write: cat patients.csv | sfumato ...")
+        raise SourceError(
+            "- means standard input, and nothing is piped into it; write: cat patients.csv | sfumato ...",
+            code="no-input",
+        )
     content = spool_bytes(sys.stdin.buffer, spool)
     first = content[:LONGEST_BEGINNING].to_pybytes()
     suffix = PACKED_CSV if first.startswith(GZIP) else find_reader_of_beginning(first).endings[0]
@@ -119,7 +136,7 @@ def spool_bytes(stream: BinaryIO, spool: Path) -> pa.Buffer:
         shutil.copyfileobj(stream, file, 1 << 20)
         file.flush()
         if not file.tell():
-            raise SourceError("standard input is empty: there is no table in it.")
+            raise SourceError("standard input is empty: there is no table in it.", code="no-input")
         return pa.py_buffer(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
 
 
@@ -153,7 +170,9 @@ def _find_reader(
     if reader is None:
         raise SourceError(
             f"{files[0].name!r} cannot be read as a table: name a file that ends in {describe_endings()}, or "
-            "convert it."
+            "convert it.",
+            code="wrong-ending",
+            fields={"file": files[0].name},
         )
     opening = Opening(name, spool, read, row_progress, files, part)
     _check(reader, opening, path)
@@ -164,12 +183,20 @@ def _check(reader: TableReader, opening: Opening, path: str) -> None:
     """Refuse files that the reader cannot read."""
     first = opening.file
     if len(opening.files) > 1 and not reader.takes_several:
-        raise SourceError(f"{path!r} matches several files, and only one of this type can be read at a time; name one.")
+        raise SourceError(
+            f"{path!r} matches several files, and only one of this type can be read at a time; name one.",
+            code="several-files",
+            fields={"file": path},
+        )
     if opening.part is not None and not reader.part_kind:
         raise SourceError(
-            f"{first.name!r} holds a single table: remove {tables_in_files.SEPARATOR + opening.part!r} after its name."
+            f"{first.name!r} holds a single table: remove {tables_in_files.SEPARATOR + opening.part!r} after its name.",
+            code="single-table",
+            fields={"file": first.name},
         )
     if isinstance(first, Address) and not reader.reads_stores:
         raise SourceError(
-            f"{first.name!r} is in a store, where a {reader.name} file cannot be opened; copy it here first."
+            f"{first.name!r} is in a store, where a {reader.name} file cannot be opened; copy it here first.",
+            code="table-in-store",
+            fields={"file": first.name, "format": reader.name},
         )

@@ -14,5 +14,7 @@ def import_optional(module: str, extra: str, what: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtraError(
-            f"{what} needs another library; install it with: pip install 'sfumato[{extra}]'."
+            f"{what} needs another library; install it with: pip install 'sfumato[{extra}]'.",
+            code="missing-package",
+            fields={"extra": extra},
         ) from error

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from sfumato._core.cell_values import simplify_schema
 from sfumato._core.digests import FileMapper, compute_files_digest
 from sfumato._core.object_store import PIECE_BYTES, Address, File, open_for_arrow
+from sfumato._readers.compressed_files import make_unreadable_error
 from sfumato._readers.reader import Opening, TableReader
-from sfumato.errors import SourceError, explain_os_error
+from sfumato.errors import SourceError
 
 READ_BYTES = 1 << 20
 """Column chunks are read in pieces, so that a file with one huge row group does not fill the memory."""
@@ -52,7 +53,9 @@ class ParquetSource:
         for path, schema in zip(paths, schemas, strict=True):
             if not schema.equals(schemas[0]):
                 raise SourceError(
-                    f"{path.name!r} has other columns or types than {paths[0].name!r}; make them the same."
+                    f"{path.name!r} has other columns or types than {paths[0].name!r}; make them the same.",
+                    code="other-columns",
+                    fields={"file": path.name, "first_file": paths[0].name},
                 )
         return cls(tuple(paths), schemas[0], tuple(groups))
 
@@ -108,14 +111,18 @@ def _check_swelling(path: File, metadata: pq.FileMetaData) -> None:
     """Refuse a file that would unpack to an absurd multiple of its size, because a row group is unpacked at once."""
     largest = max((metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)), default=0)
     if isinstance(path, Path) and largest > max(MOST_SWELLING * path.stat().st_size, FEW_BYTES):
-        raise SourceError(f"{path.name!r} would unpack to {largest:,} bytes, which is not plausible; write it again.")
+        raise SourceError(
+            f"{path.name!r} would unpack to {largest:,} bytes, which is not plausible; write it again.",
+            code="unpacks-too-large",
+            fields={"file": path.name, "bytes": largest},
+        )
 
 
 def _make_unreadable_error(path: File, error: Exception, description: str) -> SourceError:
     """The error for a file; for a file in a store, with the store's own explanation."""
     if isinstance(path, Address) and isinstance(error, OSError):
-        description = f"cannot be read: {explain_os_error(error)}"
-    return SourceError(f"{path.name!r} {description}.")
+        return make_unreadable_error(path, error)
+    return SourceError(f"{path.name!r} {description}.", code="damaged-file", fields={"file": path.name})
 
 
 READER = TableReader(

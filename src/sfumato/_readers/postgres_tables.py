@@ -63,25 +63,29 @@ WHERE i.indrelid = {oid} AND i.indisprimary ORDER BY k.place
 BROKEN_OFF = "the connection broke off"
 UNCONVERTED = "one of its values cannot be converted; look at the table on the server first (SELECT * FROM TABLE)"
 REASONS = (
-    ("password authentication failed", "the server does not know this user with this password"),
-    ("no password supplied", "the server asks for a password: keep it in ~/.pgpass or PGPASSWORD"),
-    ("could not translate host name", "there is no such host"),
-    ("Connection refused", "no server answers at this address"),
-    ("timeout expired", "no server answers at this address"),
-    ("No such file or directory", "no server answers at this address"),
-    ("permission denied", "this user may not read all of the table"),
-    ("statement timeout", "the server stopped the query after its statement_timeout; allow this user more time"),
-    ("read-only transaction", "the view writes data; make a table of it first"),
-    ("terminating connection", BROKEN_OFF),
-    ("closed the connection", BROKEN_OFF),
-    ("closed unexpectedly", BROKEN_OFF),
-    ("invalid input syntax", UNCONVERTED),
-    ("out of range", UNCONVERTED),
-    ("SSL", "the server and the address do not agree about SSL"),
-    ('database "', "there is no such database or user"),
-    ('role "', "there is no such database or user"),
+    ("password authentication failed", "wrong-password", "the server does not know this user with this password"),
+    ("no password supplied", "no-password", "the server asks for a password: keep it in ~/.pgpass or PGPASSWORD"),
+    ("could not translate host name", "unknown-host", "there is no such host"),
+    ("Connection refused", "no-server", "no server answers at this address"),
+    ("timeout expired", "no-server", "no server answers at this address"),
+    ("No such file or directory", "no-server", "no server answers at this address"),
+    ("permission denied", "not-permitted", "this user may not read all of the table"),
+    (
+        "statement timeout",
+        "statement-timeout",
+        "the server stopped the query after its statement_timeout; allow this user more time",
+    ),
+    ("read-only transaction", "view-writes-data", "the view writes data; make a table of it first"),
+    ("terminating connection", "connection-lost", BROKEN_OFF),
+    ("closed the connection", "connection-lost", BROKEN_OFF),
+    ("closed unexpectedly", "connection-lost", BROKEN_OFF),
+    ("invalid input syntax", "unconvertible-value", UNCONVERTED),
+    ("out of range", "unconvertible-value", UNCONVERTED),
+    ("SSL", "ssl-mismatch", "the server and the address do not agree about SSL"),
+    ('database "', "unknown-database", "there is no such database or user"),
+    ('role "', "unknown-database", "there is no such database or user"),
 )
-"""Our explanations of the server's errors."""
+"""For a part of the server's message, the code of the problem and our explanation."""
 
 
 def open_postgres(opening: Opening) -> MemorySource:
@@ -109,7 +113,7 @@ class PostgresTable:
     def of(cls, name: str) -> PostgresTable:
         """The table at an address; a malformed address is refused without repeating it."""
         if (match := ADDRESS_PATTERN.fullmatch(name)) is None:
-            raise SourceError(ADDRESS_HELP)
+            raise SourceError(ADDRESS_HELP, code="wrong-address")
         user, options = match["user"], match["options"] or ""
         user_prefix = "" if user is None else f"{user}@"
         safe_options = "&".join(
@@ -136,8 +140,15 @@ class PostgresTable:
                 raise
             failure = error
         if failure is not None:  # outside the except block, because a traceback would show libpq's message
-            why = next((reason for mark, reason in REASONS if mark in str(failure)), "the server refuses")
-            raise SourceError(f"the table {self.table!r} cannot be read from PostgreSQL: {why}.") from None
+            code, why = next(
+                ((code, reason) for mark, code, reason in REASONS if mark in str(failure)),
+                ("server-refuses", "the server refuses"),
+            )
+            raise SourceError(
+                f"the table {self.table!r} cannot be read from PostgreSQL: {why}.",
+                code=code,
+                fields={"table": self.table},
+            ) from None
 
     def _write_query(self, cursor: Any) -> str:
         oid, table_sql = self._find_table(cursor)
@@ -158,7 +169,11 @@ class PostgresTable:
             (quoted,),
         )
         if (table_row := cursor.fetchone()) is None:
-            raise SourceError(f"there is no table {self.table!r} in the database; name it as schema.table.")
+            raise SourceError(
+                f"there is no table {self.table!r} in the database; name it as schema.table.",
+                code="unknown-table",
+                fields={"table": self.table},
+            )
         return table_row[0], table_row[1]
 
 

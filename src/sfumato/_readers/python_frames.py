@@ -61,7 +61,11 @@ def _collect(lazy: Any) -> Any:
     try:
         return lazy.collect()
     except Exception as error:  # its errors have no narrower common class, and messages may repeat values
-        raise SourceError(f"polars cannot compute the lazy frame ({type(error).__name__}); collect it first.") from None
+        raise SourceError(
+            f"polars cannot compute the lazy frame ({type(error).__name__}); collect it first.",
+            code="uncomputable-frame",
+            fields={"frame": "polars"},
+        ) from None
 
 
 PANDAS = TableReader(

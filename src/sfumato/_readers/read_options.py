@@ -45,14 +45,26 @@ class ReadOptions:
         for name, meaning in (("text", "columns to read as text"), ("missing", "strings that mark a missing value")):
             option_value = getattr(self, name)
             if isinstance(option_value, str):
-                raise SchemaError(f"give a list of the {meaning}, such as [{option_value!r}].")
+                raise SchemaError(
+                    f"give a list of the {meaning}, such as [{option_value!r}].",
+                    code="not-a-list",
+                    fields={"argument": name},
+                )
             object.__setattr__(self, name, tuple(option_value))
         try:
             "".encode(self.encoding)
         except (LookupError, ValueError) as error:
-            raise SourceError(f"the encoding {self.encoding!r} is unknown; try utf-8, latin-1 or cp1252.") from error
+            raise SourceError(
+                f"the encoding {self.encoding!r} is unknown; try utf-8, latin-1 or cp1252.",
+                code="unknown-encoding",
+                fields={"encoding": self.encoding},
+            ) from error
         if self.decimal not in DECIMALS:
-            raise SourceError(f"the decimal mark {self.decimal!r} is unknown; use a point or a comma.")
+            raise SourceError(
+                f"the decimal mark {self.decimal!r} is unknown; use a point or a comma.",
+                code="unknown-decimal-mark",
+                fields={"decimal": self.decimal},
+            )
 
 
 DEFAULT_READ_OPTIONS = ReadOptions()

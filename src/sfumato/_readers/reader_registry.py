@@ -69,7 +69,9 @@ def find_reader_of_object(table: AnyTable) -> TableReader:
             return reader
     raise SourceError(
         f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas or Spark frame, or an "
-        "object with an Arrow stream (pyarrow, polars, DuckDB)."
+        "object with an Arrow stream (pyarrow, polars, DuckDB).",
+        code="unknown-table-type",
+        fields={"type": type(table).__name__},
     )
 
 

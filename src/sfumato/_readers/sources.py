@@ -83,7 +83,11 @@ class MemorySource:
         """Copy a pandas frame; its index does not become a column."""
         names = [str(name) for name in frame.columns]
         if repeated := next((name for name in names if names.count(name) > 1), None):
-            raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
+            raise SchemaError(
+                f"the table has two columns named {repeated!r}; rename one of them.",
+                code="repeated-column",
+                fields={"column": repeated},
+            )
         try:
             table = pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
@@ -91,7 +95,8 @@ class MemorySource:
             column_reasons = [str(part) for part in error.args if "column" in str(part)]
             reason = column_reasons[0].splitlines()[0] if column_reasons else type(error).__name__
             raise SourceError(
-                f"the pandas frame holds a column of mixed or oversized values ({reason}); convert it to text first."
+                f"the pandas frame holds a column of mixed or oversized values ({reason}); convert it to text first.",
+                code="mixed-types",
             ) from None
         return cls(table.replace_schema_metadata(None))
 
@@ -103,7 +108,11 @@ class MemorySource:
         except (pa.ArrowException, OSError) as error:
             if getattr(error, "errno", None) is not None:  # an error of the disk, not of the stream
                 raise
-            raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from None
+            raise SourceError(
+                f"the Arrow stream cannot be read: {type(error).__name__}.",
+                code="unreadable-stream",
+                fields={"reason": type(error).__name__},
+            ) from None
 
     @classmethod
     def spool_stream(cls, stream: ArrowStream, spool: Path, row_progress: RowProgress = ignore_rows) -> MemorySource:
@@ -128,7 +137,10 @@ class MemorySource:
     def attach_digest(self, files: Sequence[File], before: str) -> MemorySource:
         """The same table with the digest of the original files; refused if they changed meanwhile."""
         if compute_files_digest(files) != before:
-            raise SourceError("the table changed while it was read; publish it again when no program writes to it.")
+            raise SourceError(
+                "the table changed while it was read; publish it again when no program writes to it.",
+                code="table-changed",
+            )
         return replace(self, digest=before)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -54,7 +54,11 @@ def get_session(master: str | None = None) -> Any:
     try:
         spark = import_module("pyspark.sql").SparkSession
     except ImportError as error:
-        raise MissingExtraError("Spark is not installed; install it (pip install 'sfumato[spark]').") from error
+        raise MissingExtraError(
+            "Spark is not installed; install it (pip install 'sfumato[spark]').",
+            code="missing-package",
+            fields={"extra": "spark"},
+        ) from error
     try:
         return (master is None and spark.getActiveSession()) or _create_session(spark.builder, master)
     except ImportError as error:
@@ -62,7 +66,9 @@ def get_session(master: str | None = None) -> Any:
     except Exception as error:  # the error class depends on the version of Spark
         raise EngineError(
             f"there is no Spark session ({type(error).__name__}); name its address (`master='sc://host:15002'`, or "
-            "SPARK_REMOTE in the environment), or run Spark locally with Java (`master='local[2]'`)."
+            "SPARK_REMOTE in the environment), or run Spark locally with Java (`master='local[2]'`).",
+            code="no-spark-session",
+            fields={"reason": type(error).__name__},
         ) from error
 
 
@@ -86,7 +92,9 @@ def _find_frame(table: str) -> Any:
     except Exception as error:
         raise SourceError(
             f"Spark cannot read a table {name!r} ({type(error).__name__}); check its name with "
-            "spark.catalog.tableExists."
+            "spark.catalog.tableExists.",
+            code="unreadable-table",
+            fields={"table": name, "reason": type(error).__name__},
         ) from error
 
 
@@ -95,11 +103,17 @@ def spool_frame(table: Any, folder: Path) -> list[Path]:
     frame = _find_frame(table) if is_spark_name(table) else table
     if not hasattr(frame, "mapInArrow"):
         raise SourceError(
-            f"a table of type {type(frame).__name__!r} is not a Spark frame; give a DataFrame of pyspark.sql."
+            f"a table of type {type(frame).__name__!r} is not a Spark frame; give a DataFrame of pyspark.sql.",
+            code="unknown-table-type",
+            fields={"type": type(frame).__name__},
         )
     names = _list_columns(frame)
     if repeated := next((name for name in names if names.count(name) > 1), None):
-        raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
+        raise SchemaError(
+            f"the table has two columns named {repeated!r}; rename one of them.",
+            code="repeated-column",
+            fields={"column": repeated},
+        )
     folder.mkdir(mode=0o700)
     with translate_spark_errors():
         # Spark looks columns up by name, takes a dot for a path, and ignores case.
@@ -108,10 +122,11 @@ def spool_frame(table: Any, folder: Path) -> list[Path]:
     # Only the reported files count: a failed attempt may leave a file, and a repeated attempt may leave two.
     files = sorted(row.data.decode() for row in rows)
     if not files:
-        raise SourceError("the table is empty: there is nothing to publish.")
+        raise SourceError("the table is empty: there is nothing to publish.", code="empty-table")
     if len(set(files)) < len(files):
         raise EngineError(
-            "Spark delivered a partition of the frame twice; publish the table again, or publish it from files."
+            "Spark delivered a partition of the frame twice; publish the table again, or publish it from files.",
+            code="work-lost-or-repeated",
         )
     return [folder.absolute() / name for _, name in (line.split() for line in files)]
 
@@ -123,7 +138,9 @@ def _list_columns(frame: Any) -> list[str]:
     except Exception as error:
         raise SourceError(
             f"Spark cannot compute this frame ({type(error).__name__}); check it in Spark first, for example with "
-            "show()."
+            "show().",
+            code="uncomputable-frame",
+            fields={"frame": "spark", "reason": type(error).__name__},
         ) from error
 
 
@@ -139,7 +156,9 @@ def _spool_partition(folder: str, names: Sequence[str], batches: Batches) -> Ite
         source_error = SourceError(
             "Spark cannot compute this frame, or a column has a type that is not supported "
             f"({type(error).__name__}); check the frame in Spark first, for example with show(), and convert such "
-            "columns to text."
+            "columns to text.",
+            code="uncomputable-frame",
+            fields={"frame": "spark", "reason": type(error).__name__},
         )
         yield WorkerRow(0, 0, 0, True, pack_error(source_error))
 

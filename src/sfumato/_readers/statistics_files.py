@@ -175,21 +175,33 @@ def _read_rows(
 def _make_failure_error(file: File, package: StatisticsPackage, code: int) -> SourceError | MissingExtraError:
     if code == worker.NOT_INSTALLED:
         return MissingExtraError(
-            f"a file of {package.name} needs another library; install it with: pip install 'sfumato[{EXTRA}]'."
+            f"a file of {package.name} needs another library; install it with: pip install 'sfumato[{EXTRA}]'.",
+            code="missing-package",
+            fields={"extra": EXTRA},
         )
     if code == worker.OTHER_ENCODING:
         return SourceError(
             f"the strings of {file.name!r} are not in the encoding that the file declares; name the right one, "
-            "such as `encoding='cp1252'`."
+            "such as `encoding='cp1252'`.",
+            code="other-encoding",
+            fields={"file": file.name},
         )
     if code == worker.NOT_READABLE:
         return SourceError(
-            f"{file.name!r} cannot be read; check that it exists, and that you have permission to read it."
+            f"{file.name!r} cannot be read; check that it exists, and that you have permission to read it.",
+            code="unreadable-file",
+            fields={"file": file.name},
         )
     if code == worker.SEVERAL:
-        return SourceError(f"{file.name!r} holds several data sets; write each into a separate file.")
+        return SourceError(
+            f"{file.name!r} holds several data sets; write each into a separate file.",
+            code="several-tables",
+            fields={"file": file.name},
+        )
     return SourceError(
-        f"{file.name!r} cannot be read as a file of {package.name}; check that it is complete, and has no password."
+        f"{file.name!r} cannot be read as a file of {package.name}; check that it is complete, and has no password.",
+        code="damaged-file",
+        fields={"file": file.name},
     )
 
 
@@ -208,9 +220,13 @@ class _TypedColumn:
 def _make_columns(table: pa.Table, package: StatisticsPackage, read: ReadOptions) -> list[_TypedColumn]:
     names = table.column_names
     if not names:
-        raise SchemaError("the table has no columns: there is nothing to publish.")
+        raise SchemaError("the table has no columns: there is nothing to publish.", code="table-without-columns")
     if repeated := next((name for name, times in Counter(names).items() if times > 1), None):
-        raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
+        raise SchemaError(
+            f"the table has two columns named {repeated!r}; rename one of them.",
+            code="repeated-column",
+            fields={"column": repeated},
+        )
     metadata = json.loads(table.schema.metadata[worker.METADATA_KEY])
     typed_columns = []
     for name, column_format in zip(names, metadata["formats"], strict=True):
@@ -263,7 +279,11 @@ def _make_date_column(name: str, values: pa.ChunkedArray, package: StatisticsPac
         day_numbers = to_days(chunk) if is_day else pc.divide(to_microseconds(chunk), 1e6 * DAY)
         ends = pc.min_max(day_numbers)
         if ends["min"].is_valid and not FIRST_DAY <= ends["min"].as_py() <= ends["max"].as_py() < LAST_DAY + 1:
-            raise SourceError(f"column {name!r} holds dates outside the years 1 to 9999; correct them in the file.")
+            raise SourceError(
+                f"column {name!r} holds dates outside the years 1 to 9999; correct them in the file.",
+                code="dates-out-of-range",
+                fields={"column": name},
+            )
     if is_day:
         return _TypedColumn(name, pa.date32(), lambda column: to_days(column).cast(pa.int32()).cast(pa.date32()))
     return _TypedColumn(name, TIME, lambda column: to_microseconds(column).cast(pa.int64()).cast(TIME))

@@ -24,8 +24,12 @@ def choose_table(file: str, part: str | None, table_names: Sequence[str], what: 
     if part is None and len(table_names) == 1:
         return table_names[0]
     if not table_names:
-        raise SourceError(f"{file!r} holds no {what}.")
+        raise SourceError(f"{file!r} holds no {what}.", code="no-tables", fields={"file": file})
     listing = ", ".join(map(repr, table_names[:MOST_NAMED]))
     more = f" and {len(table_names) - MOST_NAMED} more" if len(table_names) > MOST_NAMED else ""
     problem = f"holds {len(table_names)} {what}s" if part is None else f"holds no {what} {part!r}"
-    raise SourceError(f"{file!r} {problem}; name one as '{file}{SEPARATOR}{table_names[0]}': it has {listing}{more}.")
+    raise SourceError(
+        f"{file!r} {problem}; name one as '{file}{SEPARATOR}{table_names[0]}': it has {listing}{more}.",
+        code="unclear-table",
+        fields={"file": file, "tables": len(table_names)},
+    )

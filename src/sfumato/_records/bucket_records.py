@@ -217,7 +217,9 @@ def name_count_column(naming: Naming) -> str:
 def _read(name: str, batch: pa.RecordBatch) -> Codes:
     column = batch.column(name)
     if column.null_count or not pa.types.is_integer(column.type):
-        raise ReleaseFormatError("a record is in no bucket; get the release again from its publisher.")
+        raise ReleaseFormatError(
+            "a record is in no bucket; get the release again from its publisher.", code="record-without-bucket"
+        )
     ids: Codes = column.to_numpy(zero_copy_only=False)
     return ids
 
@@ -241,7 +243,8 @@ def _concatenate_columns(batches: Sequence[pa.RecordBatch]) -> list[npt.NDArray[
 def make_mismatch_error() -> ReleaseFormatError:
     """The error for records and buckets that do not belong together."""
     return ReleaseFormatError(
-        "the records and the buckets do not fit together; get the release again from its publisher."
+        "the records and the buckets do not fit together; get the release again from its publisher.",
+        code="inconsistent-buckets",
     )
 
 
@@ -256,7 +259,9 @@ def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> BucketKinds:
             bucket_kinds = find_kinds([(buckets[order], places[order], counts[order])], size)
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise ReleaseFormatError(
-            f"{BUCKET_CONTENTS} cannot be read; get the release again from its publisher."
+            f"{BUCKET_CONTENTS} cannot be read; get the release again from its publisher.",
+            code="damaged-file",
+            fields={"file": BUCKET_CONTENTS},
         ) from error
     if bucket_kinds is None or not np.array_equal(bucket_kinds.sizes[bucket_kinds.kind_of], sizes):
         raise make_mismatch_error()

@@ -219,7 +219,9 @@ class CodedColumn:
             encoded = np.append(places, len(self.values)).astype(self.code_type).take(codes)
         if encoded.max(initial=0) > last:
             raise SourceError(
-                f"the table changed while it was read: {self.name!r} holds values it did not hold before."
+                f"the table changed while it was read: {self.name!r} holds values it did not hold before.",
+                code="table-changed",
+                fields={"column": self.name},
             )
         return encoded
 
@@ -363,7 +365,9 @@ class SensitiveColumns:
         is_known = np.append(self.numbers, -1)[places] == codes
         if not is_known.all():
             raise SourceError(
-                f"the table changed while it was read: {self.name!r} holds combinations it did not hold before."
+                f"the table changed while it was read: {self.name!r} holds combinations it did not hold before.",
+                code="table-changed",
+                fields={"column": self.name},
             )
         return places.astype(find_smallest_type(len(self.numbers)))
 

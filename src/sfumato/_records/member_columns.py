@@ -44,7 +44,9 @@ class MemberColumnEncoding(SetEncoding):
         """Rejects domains with too many values, because each value takes a column."""
         if self.size > MOST_COLUMNS:
             raise SpecError(
-                f"sets of {self.size:,} values would take {self.size:,} columns; write them as bits (`form='bits'`)."
+                f"sets of {self.size:,} values would take {self.size:,} columns; write them as bits (`form='bits'`).",
+                code="too-many-columns",
+                fields={"columns": self.size},
             )
 
     def make_columns(
@@ -57,7 +59,9 @@ class MemberColumnEncoding(SetEncoding):
         if name_clashes := [other_names[name.lower()] for name in names if name.lower() in other_names]:
             raise SpecError(
                 f"the column {name_clashes[0]!r} has the same name as a column of the sets; rename it, drop it "
-                "(`drop=`), or write the sets as bits (`form='bits'`)."
+                "(`drop=`), or write the sets as bits (`form='bits'`).",
+                code="repeated-column",
+                fields={"column": name_clashes[0]},
             )
         members = [MemberColumn(sensitive, place, name) for place, name in enumerate(names)]
         published_columns: list[PublishedColumn] = []

@@ -51,7 +51,9 @@ class SetEncoding(RecordEncoding):
     def check(self, sensitive: SensitiveColumns) -> None:
         """Rejects lists for several columns, because a list holds the values of one column only."""
         if self.is_list and len(sensitive.parts) > 1:
-            raise SpecError("sets of several columns are written as bits; remove `form='list'`.")
+            raise SpecError(
+                "sets of several columns are written as bits; remove `form='list'`.", code="list-of-several-columns"
+            )
 
     def make_columns(
         self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str
@@ -209,7 +211,9 @@ class SetEncoding(RecordEncoding):
         try:
             rows = read_set_bytes(column, self.size)
         except pa.ArrowException as error:
-            raise ReleaseFormatError("the release contains sets of another size than its domain.") from error
+            raise ReleaseFormatError(
+                "the release contains sets of another size than its domain.", code="set-of-other-size"
+            ) from error
         if column.null_count:
             return np.zeros(1, dtype=np.int64), True
         unused = (1 << (-self.size % 8)) - 1
@@ -265,12 +269,19 @@ def _count_listed_members(path: Path, name: str) -> int:
     try:
         return count_column_values(read_footer(path), name)
     except ThriftError as error:
-        raise ReleaseFormatError(f"{path.name} cannot be read; get the release again from its publisher.") from error
+        raise ReleaseFormatError(
+            f"{path.name} cannot be read; get the release again from its publisher.",
+            code="damaged-file",
+            fields={"file": path.name},
+        ) from error
 
 
 def make_mismatch_error() -> ReleaseFormatError:
     """The error for sets that the release cannot contain."""
-    return ReleaseFormatError("the release contains sets that do not fit its domain; get it again from its publisher.")
+    return ReleaseFormatError(
+        "the release contains sets that do not fit its domain; get it again from its publisher.",
+        code="set-outside-domain",
+    )
 
 
 @dataclass(frozen=True)

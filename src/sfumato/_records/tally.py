@@ -159,7 +159,7 @@ class Tally(DerivedCache):
     def count_in_buckets(self, places: Indices) -> tuple[Floats, Floats, Floats]:
         """The buckets with one of the values: sizes, numbers of matches, and selected records by condition."""
         if self.holdings is None:
-            raise InternalError("counts in buckets need the contents of the buckets.")
+            raise InternalError("counts in buckets need the contents of the buckets.", code="no-bucket-contents")
         bucket_indices, match_counts = self.holdings.find_buckets(places)
         return (
             self.holdings.sizes[bucket_indices].astype(np.float64),
@@ -292,7 +292,9 @@ class Scan:
     def check_size(self, groups: int, size: int) -> None:
         """Rejects scans that would fill the memory."""
         if groups * max(size * (1 + len(self.weights)), self.answers) > MOST_CELLS:
-            raise QueryError("the query makes too many groups; group by fewer or coarser columns.")
+            raise QueryError(
+                "the query makes too many groups; group by fewer or coarser columns.", code="too-many-groups"
+            )
 
     def number_groups(self, scanner: Scanner, columns: Sequence[str]) -> tuple[list[Key], Iterator[pa.RecordBatch]]:
         """The sorted groups, and batches with the group number, the published value and the weights of each record.

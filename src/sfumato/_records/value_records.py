@@ -266,8 +266,12 @@ def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _make_outside_domain_error() -> ReleaseFormatError:
-    return ReleaseFormatError("the release contains a value outside its domain; get it again from its publisher.")
+    return ReleaseFormatError(
+        "the release contains a value outside its domain; get it again from its publisher.", code="value-outside-domain"
+    )
 
 
 def _make_mismatch_error() -> ReleaseFormatError:
-    return ReleaseFormatError("the release contains a value outside its cell; get it again from its publisher.")
+    return ReleaseFormatError(
+        "the release contains a value outside its cell; get it again from its publisher.", code="value-outside-cell"
+    )

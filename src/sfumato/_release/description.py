@@ -41,9 +41,12 @@ class Description:
     def __post_init__(self) -> None:
         check_texts(self)
         if self.licence and not LICENCE.fullmatch(self.licence) and not ADDRESS.fullmatch(self.licence):
-            raise SpecError("the licence should be a short name, such as CC-BY-4.0, or an address (https://...).")
+            raise SpecError(
+                "the licence should be a short name, such as CC-BY-4.0, or an address (https://...).",
+                code="invalid-licence",
+            )
         if self.contact and not EMAIL.fullmatch(self.contact) and not CONTACT.fullmatch(self.contact):
-            raise SpecError("the contact should be a name, or Name <name@place.example>.")
+            raise SpecError("the contact should be a name, or Name <name@place.example>.", code="invalid-contact")
 
     @classmethod
     def read(cls, path: Path) -> Description:
@@ -53,13 +56,25 @@ class Description:
             entries["licence"] = entries.pop("license")
         if unknown := next((key for key in entries if key not in KEYS), None):
             (nearest,) = difflib.get_close_matches(unknown, KEYS, 1, 0)
-            raise SpecError(f"the key {unknown!r} in {str(path)!r} is unknown; the nearest known one is {nearest!r}.")
+            raise SpecError(
+                f"the key {unknown!r} in {str(path)!r} is unknown; the nearest known one is {nearest!r}.",
+                code="unknown-key",
+                fields={"key": unknown, "file": str(path)},
+            )
         columns = entries.pop("columns", {})
         if not isinstance(columns, dict):
-            raise SpecError(f"'columns' in {str(path)!r} should be a section [columns] with one line for each column.")
+            raise SpecError(
+                f"'columns' in {str(path)!r} should be a section [columns] with one line for each column.",
+                code="invalid-section",
+                fields={"section": "columns", "file": str(path)},
+            )
         for name, text in (*entries.items(), *columns.items()):
             if not isinstance(text, str):
-                raise SpecError(f"{name!r} in {str(path)!r} should be a string in quotes.")
+                raise SpecError(
+                    f"{name!r} in {str(path)!r} should be a string in quotes.",
+                    code="wrong-type",
+                    fields={"key": name, "file": str(path)},
+                )
         return cls(**_join_lines(entries), columns=_join_lines(columns))
 
     @classmethod
@@ -75,7 +90,9 @@ class Description:
                 raise SchemaError(
                     explain_missing_column(
                         name, published_names, "the description names a column that is not published,"
-                    )
+                    ),
+                    code="missing-column",
+                    fields={"column": name},
                 )
 
     # ------------------------------------------------------------------------------------------------ as a Data Package
@@ -115,7 +132,9 @@ class Description:
             contact = f"{name} <{email}>" if email and email != name else name
             return cls(package.get("title", ""), package.get("description", ""), licence, contact, columns)
         except (LookupError, TypeError, ValueError, AttributeError, SfumatoError) as error:
-            raise ReleaseFormatError("the description of the release has an invalid form.") from error
+            raise ReleaseFormatError(
+                "the description of the release has an invalid form.", code="invalid-description"
+            ) from error
 
     def list_lines(self) -> Iterator[str]:
         """Licence and contact for people."""
@@ -138,10 +157,16 @@ def check_texts(description: Description) -> None:
         longest = LONGEST_TITLE if name in ("title", "licence", "contact") else LONGEST_TEXT
         if not isinstance(text, str) or len(text) > longest:
             raise SpecError(
-                f"{name!r} of the description is longer than {longest:,} characters, or not a string; shorten it."
+                f"{name!r} of the description is longer than {longest:,} characters, or not a string; shorten it.",
+                code="description-too-long",
+                fields={"key": name, "limit": longest},
             )
         if UNPRINTABLE.search(text):
-            raise SpecError(f"{name!r} of the description has invisible characters; remove them.")
+            raise SpecError(
+                f"{name!r} of the description has invisible characters; remove them.",
+                code="invisible-characters",
+                fields={"key": name},
+            )
 
 
 def _join_lines(texts: Mapping[str, str]) -> dict[str, str]:

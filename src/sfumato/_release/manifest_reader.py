@@ -48,7 +48,11 @@ def load_json(folder: Path) -> Json:
     path = folder / MANIFEST
     try:
         if path.stat().st_size > LARGEST_MANIFEST:
-            raise ReleaseFormatError(f"{MANIFEST} is larger than {LARGEST_MANIFEST >> 20} MiB, which no release needs.")
+            raise ReleaseFormatError(
+                f"{MANIFEST} is larger than {LARGEST_MANIFEST >> 20} MiB, which no release needs.",
+                code="manifest-too-large",
+                fields={"file": MANIFEST, "limit": LARGEST_MANIFEST},
+            )
         package = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_refuse_repeated_keys)
         json.dumps(package, ensure_ascii=False).encode()  # fails at half a surrogate pair, which escapes may contain
         section = package["sfumato"]
@@ -57,19 +61,29 @@ def load_json(folder: Path) -> Json:
         raise
     except OSError as error:
         raise ReleaseFormatError(
-            f"{str(folder)!r} is not a readable release: it has no readable {MANIFEST}."
+            f"{str(folder)!r} is not a readable release: it has no readable {MANIFEST}.",
+            code="no-manifest",
+            fields={"release": str(folder)},
         ) from error
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ReleaseFormatError(
-            f"{MANIFEST} does not belong to a release; get the release again from its publisher."
+            f"{MANIFEST} does not belong to a release; get the release again from its publisher.",
+            code="not-a-release",
+            fields={"file": MANIFEST},
         ) from error
     if format_number > FORMAT:
         raise ReleaseFormatError(
             f"the release has format {format_number}, and this version reads up to {FORMAT}: update sfumato "
-            "(pip install --upgrade sfumato)."
+            "(pip install --upgrade sfumato).",
+            code="newer-format",
+            fields={"format": format_number, "limit": FORMAT},
         )
     if digest != compute_manifest_digest(package):
-        raise ReleaseFormatError(f"{MANIFEST} was changed after publishing; get the release again from its publisher.")
+        raise ReleaseFormatError(
+            f"{MANIFEST} was changed after publishing; get the release again from its publisher.",
+            code="changed-file",
+            fields={"file": MANIFEST},
+        )
     _check_paths(package)
     return dict(package)
 
@@ -80,7 +94,11 @@ def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> Json:
     if len(entries) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated_key = next(key for number, key in enumerate(keys) if key in keys[:number])
-        raise ReleaseFormatError(f"{MANIFEST} has the key {_format_key(repeated_key)} twice in one place; {GET_AGAIN}.")
+        raise ReleaseFormatError(
+            f"{MANIFEST} has the key {_format_key(repeated_key)} twice in one place; {GET_AGAIN}.",
+            code="repeated-key",
+            fields={"key": str(repeated_key)[:MAX_SHOWN_LETTERS], "file": MANIFEST},
+        )
     return entries
 
 
@@ -96,7 +114,9 @@ def _check_paths(package: JsonView) -> None:
         if path not in KNOWN_FILES and not (isinstance(path, str) and PART_NAME.fullmatch(path)):
             raise ReleaseFormatError(
                 f"{MANIFEST} names {str(path)[:MAX_SHOWN_LETTERS]!r}, which is not a file of a release; get the "
-                "release again from its publisher."
+                "release again from its publisher.",
+                code="foreign-file",
+                fields={"file": str(path)[:MAX_SHOWN_LETTERS]},
             )
 
 
@@ -115,7 +135,9 @@ def parse_manifest(package: JsonView) -> Manifest:
         if isinstance(error, ReleaseFormatError):
             raise
         raise ReleaseFormatError(
-            f"{MANIFEST} is not a valid description of a release ({type(error).__name__})."
+            f"{MANIFEST} is not a valid description of a release ({type(error).__name__}).",
+            code="invalid-manifest",
+            fields={"file": MANIFEST},
         ) from error
 
 
@@ -127,7 +149,9 @@ def _parse(package: JsonView) -> Manifest:
         raise ReleaseFormatError(
             REGISTRY.find_reason(name)
             or f"the release was made by the mechanism {name!r}, which this version does not know; install its "
-            "plug-in, or a newer version."
+            "plug-in, or a newer version.",
+            code="unknown-mechanism",
+            fields={"mechanism": name},
         )
     records = list_record_resources(package)
     fields = _read_fields(records)
@@ -168,11 +192,17 @@ def _read_template_number(section: JsonView) -> int:
         return 1
     number = section[TEMPLATE_KEY]
     if type(number) is not int or number < FIRST_TEMPLATE:
-        raise ReleaseFormatError(f"{MANIFEST} does not name the template of {README}; {GET_AGAIN}.")
+        raise ReleaseFormatError(
+            f"{MANIFEST} does not name the template of {README}; {GET_AGAIN}.",
+            code="missing-readme-template",
+            fields={"file": MANIFEST},
+        )
     if number > README_TEMPLATE:
         raise ReleaseFormatError(
             f"{README} was written by template {number}, and this version knows up to {README_TEMPLATE}: update "
-            "sfumato (pip install --upgrade sfumato)."
+            "sfumato (pip install --upgrade sfumato).",
+            code="newer-readme-template",
+            fields={"template": number, "limit": README_TEMPLATE},
         )
     return number
 
@@ -205,19 +235,23 @@ def _compare_keys(entry: object, expected: object, location: str) -> None:
 
 def _make_unknown_key_error(key: str, location: str) -> ReleaseFormatError:
     place = f" under {location!r}" if location else ""
-    return ReleaseFormatError(f"{MANIFEST} has the unknown key {_format_key(key)}{place}; {GET_AGAIN}.")
+    return ReleaseFormatError(
+        f"{MANIFEST} has the unknown key {_format_key(key)}{place}; {GET_AGAIN}.",
+        code="unknown-key",
+        fields={"key": str(key)[:MAX_SHOWN_LETTERS], "file": MANIFEST},
+    )
 
 
 def _read_fields(records: Sequence[JsonView]) -> tuple[Field, ...]:
     """The columns common to all record files."""
     if any(resource["schema"] != records[0]["schema"] for resource in records):
-        raise ReleaseFormatError("the files of the records do not have the same columns.")
+        raise ReleaseFormatError("the files of the records do not have the same columns.", code="other-columns")
     fields = tuple(
         Field(str(field["name"]), str(field["type"]), not field["constraints"]["required"])
         for field in records[0]["schema"]["fields"]
     )
     if len({field.name.lower() for field in fields}) != len(fields):
-        raise ReleaseFormatError("two columns of the release have the same name.")
+        raise ReleaseFormatError("two columns of the release have the same name.", code="repeated-column")
     return fields
 
 
@@ -228,7 +262,9 @@ def _read_sensitive_columns(section: JsonView, fields: Sequence[Field]) -> tuple
     by_name = {field.name: field.type for field in fields}
     types = tuple(map(str, section["types"])) if "types" in section else (by_name[sensitive[0]],)
     if not sensitive or len(types) != len(sensitive) or len({name.lower() for name in sensitive}) != len(sensitive):
-        raise ReleaseFormatError("the sensitive columns of the release and their types do not match.")
+        raise ReleaseFormatError(
+            "the sensitive columns of the release and their types do not match.", code="invalid-sensitive-columns"
+        )
     return sensitive, types
 
 
@@ -236,14 +272,18 @@ def _check_together(manifest: Manifest, package: JsonView) -> None:
     """Refuse inconsistent columns, levels, files and designs."""
     names = {field.name for field in manifest.fields}
     if not {name.lower() for name in names}.isdisjoint(level.lower() for level in manifest.levels):
-        raise ReleaseFormatError("a column of the release has the name of a level of its hierarchy.")
+        raise ReleaseFormatError(
+            "a column of the release has the name of a level of its hierarchy.", code="column-named-as-level"
+        )
     tables = {str(resource["path"]).partition("/")[0].removesuffix(".parquet") for resource in package["resources"]}
     if any((Path(name).stem in tables) != (name in manifest.encoding.FILES) for name in TABLES):
-        raise ReleaseFormatError("the release does not have the files that its design requires.")
+        raise ReleaseFormatError(
+            "the release does not have the files that its design requires.", code="inconsistent-files"
+        )
     if manifest.encoding.has_cells != (manifest.cell_column is not None) or not set(manifest.protected_columns) <= set(
         names
     ):
-        raise ReleaseFormatError("the release lacks a column that its design requires.")
+        raise ReleaseFormatError("the release lacks a column that its design requires.", code="missing-column")
 
 
 def list_record_resources(package: JsonView) -> list[JsonView]:
@@ -256,7 +296,9 @@ def list_record_resources(package: JsonView) -> list[JsonView]:
     if paths not in [list(list_record_files(data, max(len(paths), 1))) for data in RECORD_FILES]:
         raise ReleaseFormatError(
             f"{MANIFEST} does not list every file of the records once and in order; get the release again from its "
-            "publisher."
+            "publisher.",
+            code="unlisted-files",
+            fields={"file": MANIFEST},
         )
     return records
 
@@ -265,5 +307,9 @@ def _read_file_rows(resource: JsonView) -> int:
     """The number of records of one of several files; for a single file, its own metadata has it."""
     rows = resource["rows"] if PART_NAME.fullmatch(resource["path"]) else 0
     if type(rows) is not int or rows < 0:
-        raise ReleaseFormatError(f"{MANIFEST} does not say how many records {resource['path']} has.")
+        raise ReleaseFormatError(
+            f"{MANIFEST} does not say how many records {resource['path']} has.",
+            code="missing-row-count",
+            fields={"file": str(resource["path"])},
+        )
     return rows

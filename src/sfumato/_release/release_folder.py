@@ -30,7 +30,11 @@ def read_folder(folder: Path) -> Manifest:
     for name in manifest.files:
         check_inside(folder, name)
         if not (folder / name).is_file():
-            raise ReleaseFormatError(f"the release lacks {name}; get it again from its publisher.")
+            raise ReleaseFormatError(
+                f"the release lacks {name}; get it again from its publisher.",
+                code="missing-file",
+                fields={"file": name},
+            )
     check_sizes(folder, manifest)
     return manifest
 
@@ -46,14 +50,20 @@ def unpack(path: Path, folder: Path) -> None:
             if is_larger or len(set(names)) < len(names) or not all(map(_is_plain, entries)):
                 raise ReleaseFormatError(
                     f"{path.name!r} has content that no release has, or was packed by another program: unpack it "
-                    "and name the directory, or get it again from its publisher."
+                    "and name the directory, or get it again from its publisher.",
+                    code="foreign-content",
+                    fields={"file": path.name},
                 )
             for entry in entries:
                 archive.extract(entry, folder)
     except ReleaseFormatError:
         raise
     except (OSError, EOFError, RuntimeError, ValueError, OverflowError, struct.error, zipfile.BadZipFile) as error:
-        raise ReleaseFormatError(f"{path.name!r} is not the directory or .zip of a release.") from error
+        raise ReleaseFormatError(
+            f"{path.name!r} is not the directory or .zip of a release.",
+            code="not-a-release",
+            fields={"file": path.name},
+        ) from error
 
 
 def _is_plain(entry: zipfile.ZipInfo) -> bool:

@@ -39,16 +39,26 @@ def check_target(target: Path, *, force: bool) -> None:
     """Refuse a target that is not writable, exists, or is not a release."""
     if target.name in ("", ".."):
         raise TargetError(
-            f"{str(target)!r} is not a valid name for a release; choose a new directory, or a name with .zip."
+            f"{str(target)!r} is not a valid name for a release; choose a new directory, or a name with .zip.",
+            code="invalid-target",
+            fields={"file": str(target)},
         )
     if not target.parent.is_dir():
-        raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
+        raise TargetError(
+            f"the directory {str(target.parent)!r} does not exist; create it first.",
+            code="missing-directory",
+            fields={"file": str(target.parent)},
+        )
     check_outside(target, "the release")
     if not os.path.lexists(target):
         _check_ending(target)
         return
     if not force:
-        raise TargetError(f"{str(target)!r} exists; choose another name, or replace it with `force=True`.")
+        raise TargetError(
+            f"{str(target)!r} exists; choose another name, or replace it with `force=True`.",
+            code="target-exists",
+            fields={"file": str(target)},
+        )
     if not _is_replaceable(target):
         raise _make_replace_error(target)
 
@@ -58,14 +68,20 @@ def _check_ending(target: Path) -> None:
     if target.suffix.lower() in FILE_ENDINGS and target.suffix != ".zip":
         raise TargetError(
             f"{str(target)!r} looks like the name of a file, and a release is a directory; choose a name without "
-            f"{target.suffix}, or one that ends in .zip."
+            f"{target.suffix}, or one that ends in .zip.",
+            code="target-like-a-file",
+            fields={"file": str(target)},
         )
 
 
 def check_outside(path: Path, what: str) -> None:
     """Refuse a path inside a release: the file would be published too, and the release would no longer verify."""
     if any(_is_release(folder / MANIFEST) for folder in path.resolve().parents):
-        raise TargetError(f"{what} {str(path)!r} would lie in a release; keep it in another place.")
+        raise TargetError(
+            f"{what} {str(path)!r} would lie in a release; keep it in another place.",
+            code="inside-release",
+            fields={"path": str(path)},
+        )
 
 
 def _is_release(manifest: Path) -> bool:
@@ -79,7 +95,11 @@ def _is_release(manifest: Path) -> bool:
 
 
 def _make_replace_error(target: Path) -> TargetError:
-    return TargetError(f"{str(target)!r} exists and is not a release, so it is not replaced; choose another name.")
+    return TargetError(
+        f"{str(target)!r} exists and is not a release, so it is not replaced; choose another name.",
+        code="target-not-a-release",
+        fields={"file": str(target)},
+    )
 
 
 def check_plan_file(plan_file: Path | None, target: Path) -> None:
@@ -87,9 +107,17 @@ def check_plan_file(plan_file: Path | None, target: Path) -> None:
     if plan_file is None:
         return
     if not plan_file.parent.is_dir():
-        raise TargetError(f"the directory {str(plan_file.parent)!r} of the plan file does not exist; create it first.")
+        raise TargetError(
+            f"the directory {str(plan_file.parent)!r} of the plan file does not exist; create it first.",
+            code="missing-directory",
+            fields={"file": str(plan_file.parent)},
+        )
     if target.resolve() in (plan_file.resolve(), *plan_file.resolve().parents):
-        raise TargetError("the plan file is private, so it cannot be in the release; keep it in another place.")
+        raise TargetError(
+            "the plan file is private, so it cannot be in the release; keep it in another place.",
+            code="inside-release",
+            fields={"path": str(plan_file)},
+        )
     check_outside(plan_file, "the plan file")
 
 
@@ -203,7 +231,9 @@ def move_into_place(ready: Path, target: Path, folder: Path, *, force: bool) -> 
             rename_new(ready_path, target)
     except FileExistsError as error:
         raise TargetError(
-            f"{str(target)!r} appeared during the publication, and is not replaced; choose another name."
+            f"{str(target)!r} appeared during the publication, and is not replaced; choose another name.",
+            code="target-appeared",
+            fields={"file": str(target)},
         ) from error
     sync(target.parent)
 
@@ -224,7 +254,9 @@ def _replace(ready_path: Path, target: Path, aside: Path) -> None:
     except FileExistsError as error:
         raise TargetError(
             f"another file appeared as {str(target)!r} during the replacement; the old release is now "
-            f"{str(aside)!r}, and the next run here moves it back if its name is free."
+            f"{str(aside)!r}, and the next run here moves it back if its name is free.",
+            code="target-appeared",
+            fields={"file": str(target), "old_release": str(aside)},
         ) from error
 
 
@@ -249,7 +281,11 @@ def place_with_writer(write: Callable[[Path], None], target: Path, what: str, *,
             sync(staged_file)
             (os.replace if force else rename_new)(staged_file, target)
     except OSError as error:
-        raise TargetError(f"{what} {str(target)!r} cannot be written: {explain_os_error(error)}.") from error
+        raise TargetError(
+            f"{what} {str(target)!r} cannot be written: {explain_os_error(error)}.",
+            code="unwritable-file",
+            fields={"file": str(target), "reason": explain_os_error(error)},
+        ) from error
 
 
 def is_at(target: Path, built_status: os.stat_result) -> bool:

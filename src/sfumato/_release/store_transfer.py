@@ -32,16 +32,26 @@ VERSION = re.compile(r"version-[0-9a-f]{16}")
 def check_address(target: Address, *, force: bool) -> None:
     """Refuse an address that holds a release, or other files; files of an interrupted run are allowed."""
     if target.suffix == ".zip" or "/" not in target.key:
-        raise TargetError(f"'{target}' is not a valid address for a release; name a folder in a bucket, without .zip.")
+        raise TargetError(
+            f"'{target}' is not a valid address for a release; name a folder in a bucket, without .zip.",
+            code="invalid-target",
+            fields={"file": str(target)},
+        )
     names = _list_names(target)
     if MANIFEST in names and not force:
-        raise TargetError(f"'{target}' exists; choose another address, or replace it with `force=True`.")
+        raise TargetError(
+            f"'{target}' exists; choose another address, or replace it with `force=True`.",
+            code="target-exists",
+            fields={"file": str(target)},
+        )
     for name in names:
         folder, _, rest = name.partition("/")
         file_name = rest if VERSION.fullmatch(folder) else name
         if file_name not in (MANIFEST, *KNOWN_FILES) and not PART_NAME.fullmatch(file_name):
             raise TargetError(
-                f"'{target}' holds files that are not a release, so it is not replaced; choose another address."
+                f"'{target}' holds files that are not a release, so it is not replaced; choose another address.",
+                code="target-not-a-release",
+                fields={"file": str(target)},
             )
 
 
@@ -96,7 +106,9 @@ def upload(
     except OSError as error:
         raise TargetError(
             f"the release is at '{target}', but files of the previous release could not be removed: "
-            f"{explain_os_error(error)}."
+            f"{explain_os_error(error)}.",
+            code="old-files-left",
+            fields={"file": str(target), "reason": explain_os_error(error)},
         ) from error
 
 
@@ -136,9 +148,17 @@ def fetch_manifest(address: Address, folder: Path) -> tuple[Address, Manifest]:
         fetch(files, folder, others)
         check_side_tables(folder, [name for name in others if name in manifest.tables])
     except FileNotFoundError as error:
-        raise ReleaseFormatError(f"'{address}' is not a readable release: it has no {MANIFEST}.") from error
+        raise ReleaseFormatError(
+            f"'{address}' is not a readable release: it has no {MANIFEST}.",
+            code="no-manifest",
+            fields={"release": str(address)},
+        ) from error
     except OSError as error:
-        raise ReleaseFormatError(f"'{address}' cannot be read: {explain_os_error(error)}.") from error
+        raise ReleaseFormatError(
+            f"'{address}' cannot be read: {explain_os_error(error)}.",
+            code="unreadable-file",
+            fields={"file": str(address), "reason": explain_os_error(error)},
+        ) from error
     return files, manifest
 
 
@@ -156,7 +176,13 @@ def fetch(files: Address, folder: Path, names: list[str]) -> None:
         except FileNotFoundError as error:
             raise ReleaseFormatError(
                 f"the release lacks {name}; if it is being replaced, open it again, otherwise get it from its "
-                "publisher."
+                "publisher.",
+                code="missing-file",
+                fields={"file": name},
             ) from error
         except OSError as error:
-            raise ReleaseFormatError(f"'{files / name}' cannot be read: {explain_os_error(error)}.") from error
+            raise ReleaseFormatError(
+                f"'{files / name}' cannot be read: {explain_os_error(error)}.",
+                code="unreadable-file",
+                fields={"file": str(files / name), "reason": explain_os_error(error)},
+            ) from error

@@ -41,9 +41,15 @@ def check_inside(folder: Path, name: str) -> None:
     except (OSError, RuntimeError):  # a link that points at itself
         is_inside, is_special = False, False
     if not is_inside:
-        raise ReleaseFormatError(f"{name} of the release is a link to somewhere else; {GET_AGAIN}.")
+        raise ReleaseFormatError(
+            f"{name} of the release is a link to somewhere else; {GET_AGAIN}.", code="link", fields={"file": name}
+        )
     if is_special:
-        raise ReleaseFormatError(f"{name} of the release is not a regular file; {GET_AGAIN}.")
+        raise ReleaseFormatError(
+            f"{name} of the release is not a regular file; {GET_AGAIN}.",
+            code="not-a-regular-file",
+            fields={"file": name},
+        )
 
 
 def check_sizes(folder: Path, manifest: Manifest) -> None:
@@ -82,12 +88,22 @@ def _check_parts(manifest: Manifest, records: Sequence[pq.FileMetaData]) -> None
     for name, rows, metadata in zip(manifest.data_files, manifest.file_rows, records, strict=True):
         if metadata.num_rows != rows:
             raise ReleaseFormatError(
-                f"{name} has {metadata.num_rows:,} records where {MANIFEST} says {rows:,}; {GET_AGAIN}."
+                f"{name} has {metadata.num_rows:,} records where {MANIFEST} says {rows:,}; {GET_AGAIN}.",
+                code="other-record-count",
+                fields={"file": name, "records": metadata.num_rows, "listed": rows},
             )
         if not metadata.schema.equals(records[0].schema):
-            raise ReleaseFormatError(f"{name} has other columns or types than {manifest.data_files[0]}; {GET_AGAIN}.")
+            raise ReleaseFormatError(
+                f"{name} has other columns or types than {manifest.data_files[0]}; {GET_AGAIN}.",
+                code="other-columns",
+                fields={"file": name, "first_file": manifest.data_files[0]},
+            )
     if sum(manifest.file_rows) > MOST_ROWS:
-        raise ReleaseFormatError(f"the release claims to have more than {MOST_ROWS:,} records; {GET_AGAIN}.")
+        raise ReleaseFormatError(
+            f"the release claims to have more than {MOST_ROWS:,} records; {GET_AGAIN}.",
+            code="too-many-records",
+            fields={"limit": MOST_ROWS},
+        )
 
 
 def _read_metadata(path: Path) -> pq.FileMetaData | None:
@@ -102,29 +118,47 @@ def check_table(name: str, metadata: pq.FileMetaData, size: int) -> None:
     rows, columns = metadata.num_rows, metadata.num_columns
     if not 0 <= rows <= MOST_ROWS:
         raise ReleaseFormatError(
-            f"{name} claims to have {rows:,} records, more than any release can have; {GET_AGAIN}."
+            f"{name} claims to have {rows:,} records, more than any release can have; {GET_AGAIN}.",
+            code="too-many-records",
+            fields={"file": name, "records": rows},
         )
     if columns > MOST_COLUMNS:
-        raise ReleaseFormatError(f"{name} has {columns:,} columns, more than any release can have; {GET_AGAIN}.")
+        raise ReleaseFormatError(
+            f"{name} has {columns:,} columns, more than any release can have; {GET_AGAIN}.",
+            code="too-many-columns",
+            fields={"file": name, "columns": columns},
+        )
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     if any(group.num_rows < 0 for group in groups) or sum(group.num_rows for group in groups) != rows:
-        raise ReleaseFormatError(f"{name} does not have the number of records that it claims; {GET_AGAIN}.")
+        raise ReleaseFormatError(
+            f"{name} does not have the number of records that it claims; {GET_AGAIN}.",
+            code="inconsistent-record-count",
+            fields={"file": name},
+        )
     if rows > max(MOST_ROWS_PER_BYTE * size, FEW_ROWS):
         raise ReleaseFormatError(
-            f"{name} claims to have {rows:,} records in {size:,} bytes, which is absurd; {GET_AGAIN}."
+            f"{name} claims to have {rows:,} records in {size:,} bytes, which is absurd; {GET_AGAIN}.",
+            code="implausible-record-count",
+            fields={"file": name, "records": rows, "bytes": size},
         )
     # Not by column: if the footer makes no sense, pyarrow crashes instead of raising an error.
     largest = max((group.total_byte_size for group in groups), default=0)
     if largest > max(MOST_SWELLING * size, FEW_BYTES):
         raise ReleaseFormatError(
-            f"{name} would unpack from {size:,} to {largest:,} bytes, which is absurd; {GET_AGAIN}."
+            f"{name} would unpack from {size:,} to {largest:,} bytes, which is absurd; {GET_AGAIN}.",
+            code="unpacks-too-large",
+            fields={"file": name, "bytes": largest},
         )
 
 
 def check_page(name: str, unpacked: int, size: int) -> None:
     """Refuse a page that unpacks to an absurd number of bytes, all at once, for the size of its file."""
     if unpacked > max(MOST_SWELLING * size, FEW_BYTES):
-        raise ReleaseFormatError(f"a page of {name} would unpack to {unpacked:,} bytes, which is absurd; {GET_AGAIN}.")
+        raise ReleaseFormatError(
+            f"a page of {name} would unpack to {unpacked:,} bytes, which is absurd; {GET_AGAIN}.",
+            code="page-unpacks-too-large",
+            fields={"file": name, "bytes": unpacked},
+        )
 
 
 def _check_lines(name: str, metadata: pq.FileMetaData | None, max_lines: int, folder: Path) -> None:
@@ -135,5 +169,7 @@ def _check_lines(name: str, metadata: pq.FileMetaData | None, max_lines: int, fo
     if metadata.num_rows > max_lines:
         raise ReleaseFormatError(
             f"{name} has {metadata.num_rows:,} lines, and a release like this one needs at most {max_lines:,}; "
-            f"{GET_AGAIN}."
+            f"{GET_AGAIN}.",
+            code="too-many-lines",
+            fields={"file": name, "lines": metadata.num_rows, "limit": max_lines},
         )

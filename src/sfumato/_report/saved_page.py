@@ -15,13 +15,21 @@ SUFFIXES = (".html", ".htm")
 def check_place(target: Path, *, force: bool) -> None:
     """Refuses a file that exists, that a browser would not open, or that lies inside a release."""
     if target.suffix.lower() not in SUFFIXES:
-        raise TargetError(f"a page opens in a browser: name a file that ends in .html, not {str(target)!r}.")
+        raise TargetError(
+            f"a page opens in a browser: name a file that ends in .html, not {str(target)!r}.",
+            code="wrong-ending",
+            fields={"file": str(target), "ending": ".html"},
+        )
     if not target.parent.is_dir():
-        raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
+        raise TargetError(
+            f"the directory {str(target.parent)!r} does not exist; create it first.",
+            code="missing-directory",
+            fields={"file": str(target.parent)},
+        )
     check_outside(target, "the page")
     if target.is_dir() or (os.path.lexists(target) and not force):
         advice = "choose another name" if target.is_dir() else "choose another name, or replace it with `force=True`"
-        raise TargetError(f"{str(target)!r} exists; {advice}.")
+        raise TargetError(f"{str(target)!r} exists; {advice}.", code="target-exists", fields={"file": str(target)})
 
 
 class SavablePage(Protocol):

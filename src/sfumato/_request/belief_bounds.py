@@ -74,7 +74,9 @@ class PrivacySpec(ABC):
         if rows == 1:
             return self
         raise SpecError(
-            f"{SEVERAL_ROWS_REASON} Ask for one bound (`spec=BreachBound(...)`), or publish one row (`one_row=`)."
+            f"{SEVERAL_ROWS_REASON} Ask for one bound (`spec=BreachBound(...)`), or publish one row (`one_row=`).",
+            code="several-rows-not-covered",
+            fields={"requirement": type(self).__name__, "rows": rows},
         )
 
     def resolve(self, histogram: Histogram) -> PrivacySpec:
@@ -103,7 +105,9 @@ class PrivacySpec(ABC):
         """
         raise InfeasibleError(
             "caps and diversity of combinations do not protect the single columns. Make buckets for one column, or "
-            "choose `mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
+            "choose `mechanism='uniform'` or `mechanism='subset'`, which cover every statement.",
+            code="columns-not-protected",
+            fields={"requirement": type(self).__name__},
         )
 
 
@@ -145,34 +149,48 @@ class BreachBound(PrivacySpec):
         for name, belief in (("prior", self.prior), ("posterior", self.posterior)):
             if belief.denominator == 1 and 1 < belief < 100:  # noqa: PLR2004 - what percent can be
                 raise SpecError(
-                    f"the {name} is {belief}, but a belief lies between 0 and 1. For a percentage, write {belief}%."
+                    f"the {name} is {belief}, but a belief lies between 0 and 1. For a percentage, write {belief}%.",
+                    code="belief-out-of-range",
+                    fields={"argument": name, "given": str(belief)},
                 )
         if self.prior <= 0:
             raise SpecError(
-                f"the prior is {self.prior} and must be above 0. It is the largest belief to protect, such as 1/10."
+                f"the prior is {self.prior} and must be above 0. It is the largest belief to protect, such as 1/10.",
+                code="belief-out-of-range",
+                fields={"argument": "prior", "given": str(self.prior)},
             )
         if self.posterior >= 1:
             raise SpecError(
                 f"the posterior is {self.posterior} and must be below 1. A posterior of 1 lets an attacker be "
-                "certain, so nothing would be protected."
+                "certain, so nothing would be protected.",
+                code="belief-out-of-range",
+                fields={"argument": "posterior", "given": str(self.posterior)},
             )
         if self.prior >= self.posterior:
             raise SpecError(
                 f"the prior {self.prior} must be below the posterior {self.posterior}. The bound limits how far a "
-                "belief may rise, and no table can be published if it may not rise at all."
+                "belief may rise, and no table can be published if it may not rise at all.",
+                code="prior-not-below-posterior",
+                fields={"prior": str(self.prior), "posterior": str(self.posterior)},
             )
         if self.amplification == 1:
             raise SpecError(
                 f"with {rows} rows a person, the share of the bound for one row is too small to publish anything. "
                 "Allow fewer rows (`rows_per_person=`), publish one row a person (`one_row=`), or raise the "
-                "posterior."
+                "posterior.",
+                code="bound-too-small-for-rows",
+                fields={"rows": rows},
             )
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
         """Makes a bound from both its ends; refuses a missing one by name."""
         if lacking := " and ".join(f"`{flag.name}=`" for flag in cls.FLAGS if flag.name not in arguments):
-            raise SpecError(f"no protection was chosen. Give {lacking}, for example `prior='1/10'` `posterior='1/3'`.")
+            raise SpecError(
+                f"no protection was chosen. Give {lacking}, for example `prior='1/10'` `posterior='1/3'`.",
+                code="no-protection",
+                fields={"lacking": lacking},
+            )
         return cls(**arguments)
 
     @classmethod
@@ -196,7 +214,7 @@ class BreachBound(PrivacySpec):
         """Reads the bound from a design, with one row a person unless the design says otherwise."""
         rows = int(entries.get("rows_per_person", 1))
         if not 1 <= rows <= MOST_ROWS:
-            raise SpecError("the number of rows a person is out of range.")
+            raise SpecError("the number of rows a person is out of range.", code="rows-out-of-range")
         return cls(entries["prior"], entries["posterior"], rows)
 
     @property
@@ -260,7 +278,10 @@ class BreachBoundPerValue(PrivacySpec):
 
     def __post_init__(self) -> None:
         if not self.bounds:
-            raise SpecError("no value has a bound, so nothing would be protected. Give at least one bound.")
+            raise SpecError(
+                "no value has a bound, so nothing would be protected. Give at least one bound.",
+                code="nothing-protected",
+            )
 
     @classmethod
     def from_bound(cls, bound: BreachBound, values: Sequence[Value]) -> BreachBoundPerValue:
@@ -294,7 +315,9 @@ class BreachBoundPerValue(PrivacySpec):
         if not bounds:
             raise SpecError(
                 f"with a tolerance of {factor} the belief in every value may rise to certainty, so nothing would be "
-                "protected. Choose a smaller tolerance."
+                "protected. Choose a smaller tolerance.",
+                code="nothing-protected",
+                fields={"tolerance": str(factor)},
             )
         return cls(bounds, factor)
 
@@ -306,7 +329,11 @@ class BreachBoundPerValue(PrivacySpec):
             try:
                 bounds[value] = BreachBound(row["prior"].strip(), row["posterior"].strip())
             except SpecError as error:
-                raise SpecError(f"the bound of {display(value)!r} in {str(path)!r} is wrong: {error}") from error
+                raise SpecError(
+                    f"the bound of {display(value)!r} in {str(path)!r} is wrong: {error}",
+                    code="wrong-bound",
+                    fields={"file": str(path)},
+                ) from error
         return cls(bounds)
 
     @classmethod
@@ -356,7 +383,9 @@ class BreachBoundPerValue(PrivacySpec):
         """Refuses: bounds for combinations do not bound the single columns."""
         raise InfeasibleError(
             "bounds for combinations do not protect the single columns. Use a tolerance (`spec=Tolerance(...)`), or "
-            "one bound with `mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
+            "one bound with `mechanism='uniform'` or `mechanism='subset'`, which cover every statement.",
+            code="columns-not-protected",
+            fields={"requirement": type(self).__name__},
         )
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
@@ -388,7 +417,9 @@ class Tolerance(PrivacySpec):
         object.__setattr__(self, "factor", parse_exact(factor, "the tolerance"))
         if self.factor <= 1:
             raise SpecError(
-                f"the tolerance is {self.factor} and must be above 1. It is the factor by which a belief may rise."
+                f"the tolerance is {self.factor} and must be above 1. It is the factor by which a belief may rise.",
+                code="tolerance-out-of-range",
+                fields={"given": str(self.factor)},
             )
 
     @classmethod

@@ -40,10 +40,16 @@ class ShareCap(PrivacySpec):
 
     def __post_init__(self) -> None:
         if not self.caps:
-            raise SpecError("no value has a cap, so nothing would be protected. Give at least one cap.")
+            raise SpecError(
+                "no value has a cap, so nothing would be protected. Give at least one cap.", code="nothing-protected"
+            )
         for value, cap in self.caps.items():
             if not 0 < cap <= 1:
-                raise SpecError(f"the cap of {display(value)!r} is {cap} and must be above 0 and at most 1.")
+                raise SpecError(
+                    f"the cap of {display(value)!r} is {cap} and must be above 0 and at most 1.",
+                    code="cap-out-of-range",
+                    fields={"given": str(cap)},
+                )
 
     @classmethod
     def from_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
@@ -125,7 +131,9 @@ class LinearCap(PrivacySpec):
         if self.factor < 0 or self.offset < 0 or self.factor + self.offset == 0:
             raise SpecError(
                 f"the cap factor {self.factor} and offset {self.offset} must not be negative, nor both 0. A cap is "
-                "factor * share + offset."
+                "factor * share + offset.",
+                code="cap-out-of-range",
+                fields={"factor": str(self.factor), "offset": str(self.offset)},
             )
 
     @classmethod
@@ -173,7 +181,9 @@ class Diversity(PrivacySpec):
     def __post_init__(self) -> None:
         if self.ell < 2:  # noqa: PLR2004
             raise SpecError(
-                f"the diversity is {self.ell} and must be at least 2. A bucket with one value discloses it."
+                f"the diversity is {self.ell} and must be at least 2. A bucket with one value discloses it.",
+                code="diversity-out-of-range",
+                fields={"given": self.ell},
             )
 
     @classmethod
@@ -223,7 +233,9 @@ class DecoyGroups(PrivacySpec):
     def __post_init__(self) -> None:
         if self.group_size < 2:  # noqa: PLR2004
             raise SpecError(
-                f"the group size is {self.group_size} and must be at least 2. A group of one record has no decoys."
+                f"the group size is {self.group_size} and must be at least 2. A group of one record has no decoys.",
+                code="group-size-out-of-range",
+                fields={"given": self.group_size},
             )
 
     @classmethod
@@ -257,7 +269,9 @@ class DecoyGroups(PrivacySpec):
         """Refuses: decoys for combinations do not protect the single columns."""
         raise InfeasibleError(
             "decoys for combinations do not protect the single columns. Name each column with `sensitive=` instead; "
-            "each is then protected on its own."
+            "each is then protected on its own.",
+            code="columns-not-protected",
+            fields={"requirement": type(self).__name__},
         )
 
 

@@ -73,21 +73,39 @@ class CountThresholds(PrivacySpec):
         for name, chance in chances.items():
             exact_chance = None if chance is None else parse_exact(chance, "a chance")
             if exact_chance is not None and not 0 < exact_chance < 1:
-                raise SpecError(f"the chance {exact_chance} must be between 0 and 1, such as 1/20.")
+                raise SpecError(
+                    f"the chance {exact_chance} must be between 0 and 1, such as 1/20.",
+                    code="chance-out-of-range",
+                    fields={"given": str(exact_chance)},
+                )
             object.__setattr__(self, name, exact_chance)
         object.__setattr__(self, "relative_error", parse_exact(relative_error, "the error"))
         object.__setattr__(self, "small_count", small_count)
         object.__setattr__(self, "large_count", large_count)
         if self.relative_error <= 0:
             raise SpecError(
-                f"the error is {self.relative_error} and must be above 0. It is a share of the count, such as 3/10."
+                f"the error is {self.relative_error} and must be above 0. It is a share of the count, such as 3/10.",
+                code="error-out-of-range",
+                fields={"given": str(self.relative_error)},
             )
         if not 1 <= small_count <= LARGEST_SMALL:
-            raise SpecError(f"the small count is {small_count} and must be from 1 to {LARGEST_SMALL}.")
+            raise SpecError(
+                f"the small count is {small_count} and must be from 1 to {LARGEST_SMALL}.",
+                code="count-out-of-range",
+                fields={"argument": "small_count", "given": small_count, "largest": LARGEST_SMALL},
+            )
         if (large_count is None) != (large_chance is None):
-            raise SpecError("large counts need both `large_count=` and `large_chance=`. Give the other one too.")
+            raise SpecError(
+                "large counts need both `large_count=` and `large_chance=`. Give the other one too.",
+                code="incomplete-thresholds",
+                fields={"lacking": "`large_count=`" if large_count is None else "`large_chance=`"},
+            )
         if large_count is not None and large_count <= small_count:
-            raise SpecError(f"the large count {large_count} must be above the small count {small_count}.")
+            raise SpecError(
+                f"the large count {large_count} must be above the small count {small_count}.",
+                code="large-count-not-above-small",
+                fields={"given": large_count, "small_count": small_count},
+            )
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
@@ -96,7 +114,9 @@ class CountThresholds(PrivacySpec):
         if lacking := " and ".join(f"`{flag.name}=`" for flag in needed if flag.name not in arguments):
             raise SpecError(
                 f"a group size from thresholds also needs {lacking}, for example `off_by='3/10'` `small_count=5` "
-                "`small_chance='2/5'`."
+                "`small_chance='2/5'`.",
+                code="incomplete-thresholds",
+                fields={"lacking": lacking},
             )
         small, large = (
             (arguments["small_count"], arguments["small_chance"]),
@@ -146,7 +166,13 @@ class CountThresholds(PrivacySpec):
             raise InfeasibleError(
                 f"counts of up to {self.small_count} are off by more than {self.relative_error} with a chance of at "
                 f"most {largest_chance:.3f} in groups of up to {LARGEST_GROUP}. Choose a smaller chance or "
-                "`small_count=`."
+                "`small_count=`.",
+                code="thresholds-unreachable",
+                fields={
+                    "small_count": self.small_count,
+                    "largest_group": LARGEST_GROUP,
+                    "chance": round(float(largest_chance), 3),
+                },
             )
         if self.large_count is None or self.large_chance is None:
             return smallest_size
@@ -155,7 +181,9 @@ class CountThresholds(PrivacySpec):
             raise InfeasibleError(
                 f"small counts need groups of {smallest_size}. With these, only counts of {accurate_count:,} or more "
                 f"are off with a chance of at most {self.large_chance}. Choose a larger `large_count=`, or weaker "
-                "thresholds for small counts."
+                "thresholds for small counts.",
+                code="thresholds-conflict",
+                fields={"group_size": smallest_size, "accurate_count": accurate_count},
             )
         return smallest_size
 

@@ -44,7 +44,9 @@ def compute_tail(count: int, group_size: int, relative_error: Fraction, *, inclu
     if seats > EXACT_SEATS:
         raise SpecError(
             f"an exact chance is computed for at most {EXACT_SEATS:,} seats; {count:,} records in groups of "
-            f"{group_size} have {seats:,}. Use the rounded chance."
+            f"{group_size} have {seats:,}. Use the rounded chance.",
+            code="too-many-seats",
+            fields={"seats": seats, "largest": EXACT_SEATS},
         )
     reach = _compute_reach(count, relative_error, inclusive) - 1
     first, last = max(count - reach, 0), min(count + reach, seats)
@@ -74,7 +76,11 @@ def compute_error_probability(
     of a condition can be estimated better (Theorem 4 is false), and other estimates may do so too.
     """
     if largest_count < 1:
-        raise SpecError(f"the largest count is {largest_count} and must be at least 1.")
+        raise SpecError(
+            f"the largest count is {largest_count} and must be at least 1.",
+            code="count-out-of-range",
+            fields={"given": largest_count},
+        )
     return min(
         compute_tail(count, group_size, relative_error, inclusive=inclusive)
         for count in range(1, int(largest_count) + 1)
@@ -181,18 +187,34 @@ def _sum_chances(seats: int, first: int, group_size: int, step: int) -> float:
 def _check_arguments(count: int, group_size: int, relative_error: Fraction) -> tuple[int, int]:
     check_group_size(group_size)
     if count < 1:
-        raise SpecError(f"the count is {count}; only a count of at least 1 has a relative error.")
+        raise SpecError(
+            f"the count is {count}; only a count of at least 1 has a relative error.",
+            code="count-out-of-range",
+            fields={"given": count},
+        )
     if not relative_error > 0:
-        raise SpecError(f"the relative error is {relative_error} and must be above 0.")
+        raise SpecError(
+            f"the relative error is {relative_error} and must be above 0.",
+            code="error-out-of-range",
+            fields={"given": str(relative_error)},
+        )
     return operator.index(count), operator.index(group_size)
 
 
 def check_group_size(group_size: int) -> None:
     """Refuses a group without decoys."""
     if group_size < SMALLEST_GROUP:
-        raise SpecError(f"the group size is {group_size} and must be at least {SMALLEST_GROUP}.")
+        raise SpecError(
+            f"the group size is {group_size} and must be at least {SMALLEST_GROUP}.",
+            code="group-size-out-of-range",
+            fields={"given": group_size},
+        )
 
 
 def _check_probability(probability: Fraction) -> None:
     if not 0 < probability < 1:
-        raise SpecError(f"the probability is {probability} and must be between 0 and 1.")
+        raise SpecError(
+            f"the probability is {probability} and must be between 0 and 1.",
+            code="chance-out-of-range",
+            fields={"given": str(probability)},
+        )

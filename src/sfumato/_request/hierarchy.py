@@ -30,28 +30,37 @@ class Hierarchy:
     def __post_init__(self) -> None:
         lowered = [name.lower() for name in self.levels]
         if len(self.levels) < 2 or "" in lowered or len(set(lowered)) != len(lowered):  # noqa: PLR2004 - value, group
-            raise SchemaError("a hierarchy has at least two levels with different names, such as code,chapter.")
+            raise SchemaError(
+                "a hierarchy has at least two levels with different names, such as code,chapter.", code="too-few-levels"
+            )
         if incomplete_path := next((path for path in self.paths if len(path) != len(self.levels)), None):
             raise SchemaError(
                 f"{display(incomplete_path[0])!r} lacks a group at some level of the hierarchy; give it one at "
-                "every level."
+                "every level.",
+                code="value-without-group",
             )
         if any(not isinstance(group, str | None) for path in self.paths for group in path[1:]):
-            raise SchemaError("a group of the hierarchy is not a string; write its name as one.")
+            raise SchemaError("a group of the hierarchy is not a string; write its name as one.", code="group-not-text")
         for path in self.paths:
             if "" in path[1:] or (None in path[1:] and path[0] is not None):
                 raise SchemaError(
-                    f"{display(path[0])!r} of the hierarchy has an empty group; give it one at every level."
+                    f"{display(path[0])!r} of the hierarchy has an empty group; give it one at every level.",
+                    code="value-without-group",
                 )
         if repeated_values := [value for value, times in Counter(self.domain).items() if times > 1]:
-            raise SchemaError(f"the hierarchy names {display(repeated_values[0])!r} twice; name each value once.")
+            raise SchemaError(
+                f"the hierarchy names {display(repeated_values[0])!r} twice; name each value once.",
+                code="repeated-value",
+            )
         for level in range(1, len(self.levels) - 1):
             parents: dict[Value, Value] = {}
             for path in self.paths:
                 if parents.setdefault(path[level], path[level + 1]) != path[level + 1]:
                     raise SchemaError(
                         f"{self.levels[level]} {display(path[level])!r} lies in two groups of "
-                        f"{self.levels[level + 1]}; put it in one group."
+                        f"{self.levels[level + 1]}; put it in one group.",
+                        code="group-in-two-groups",
+                        fields={"level": self.levels[level], "above": self.levels[level + 1]},
                     )
 
     @classmethod
@@ -76,10 +85,16 @@ class Hierarchy:
             for row in read_csv_lines(path, SchemaError, format_message, "the hierarchy")
         ] or [[]]
         if not any(header):
-            raise SchemaError(f"{title} has no first line that names the levels, such as code,chapter; write one.")
+            raise SchemaError(
+                f"{title} has no first line that names the levels, such as code,chapter; write one.",
+                code="no-level-names",
+                fields={"file": str(path)},
+            )
         if "" in header:
             raise SchemaError(
-                f"column {header.index('') + 1} of {title} has no name; name its level in the first line."
+                f"column {header.index('') + 1} of {title} has no name; name its level in the first line.",
+                code="level-without-name",
+                fields={"file": str(path), "position": header.index("") + 1},
             )
         rows_by_value: dict[str, tuple[int, list[str]]] = {}
         group_spellings: dict[tuple[int, str], str] = {}
@@ -90,21 +105,31 @@ class Hierarchy:
             if len(row) != len(header):
                 raise SchemaError(
                     f"{location} has {len(row)} fields, but the first line has {len(header)}. Give {value!r} a group "
-                    "at every level, in quotes if it has a comma."
+                    "at every level, in quotes if it has a comma.",
+                    code="wrong-number-of-fields",
+                    fields={"file": str(path), "line": number},
                 )
             if row[0] and "" in row:
-                raise SchemaError(f"{location} has an empty group for {value!r}; give it one at every level.")
+                raise SchemaError(
+                    f"{location} has an empty group for {value!r}; give it one at every level.",
+                    code="value-without-group",
+                    fields={"file": str(path), "line": number},
+                )
             first, earlier_row = rows_by_value.setdefault(row[0], (number, row))
             if earlier_row != row:
                 raise SchemaError(
-                    f"{location} names {value!r} again, with other groups than line {first}; name it once."
+                    f"{location} names {value!r} again, with other groups than line {first}; name it once.",
+                    code="repeated-value",
+                    fields={"file": str(path), "line": number, "first": first},
                 )
             for level, group in enumerate(row[1:], 1):
                 other = group_spellings.setdefault((level, " ".join(group.casefold().split())), group)
                 if other != group:
                     raise SchemaError(
                         f"{location} has the group {group!r} beside {other!r}, which differ only by capital letters "
-                        "or spaces; write both in one way."
+                        "or spaces; write both in one way.",
+                        code="groups-spelled-alike",
+                        fields={"file": str(path), "line": number},
                     )
         return cls.of(header, [[field or None for field in row] for _, row in rows_by_value.values()])
 
@@ -126,7 +151,11 @@ class Hierarchy:
         """The number of a level, ignoring capital letters."""
         lowered = [name.lower() for name in self.levels]
         if level.lower() not in lowered:
-            raise SchemaError(f"there is no level {level!r}; the hierarchy has {', '.join(self.levels)}.")
+            raise SchemaError(
+                f"there is no level {level!r}; the hierarchy has {', '.join(self.levels)}.",
+                code="unknown-level",
+                fields={"level": level, "known": ", ".join(self.levels)},
+            )
         return lowered.index(level.lower())
 
     def list_groups(self, number: int) -> tuple[Value, ...]:

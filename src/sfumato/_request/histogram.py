@@ -32,16 +32,20 @@ class Histogram:
     def __post_init__(self) -> None:
         if len(self.values) != len(self.counts):
             raise SchemaError(
-                f"there are {len(self.values)} values but {len(self.counts)} counts; give one count for each value."
+                f"there are {len(self.values)} values but {len(self.counts)} counts; give one count for each value.",
+                code="values-do-not-fit-counts",
+                fields={"values": len(self.values), "counts": len(self.counts)},
             )
         if self.hierarchy is not None and self.hierarchy.domain != self.values:
-            raise SchemaError("the hierarchy has other values than the column, or another order.")
+            raise SchemaError(
+                "the hierarchy has other values than the column, or another order.", code="hierarchy-of-other-domain"
+            )
         if any(count < 0 for count in self.counts):
-            raise SchemaError("a count is below zero.")
+            raise SchemaError("a count is below zero.", code="negative-count")
         if len({(type(value), value) for value in self.values}) != len(self.values):
-            raise SchemaError("a value occurs twice in the domain; name each value once.")
+            raise SchemaError("a value occurs twice in the domain; name each value once.", code="repeated-value")
         if not self.total:
-            raise SchemaError("the table is empty: there is nothing to publish.")
+            raise SchemaError("the table is empty: there is nothing to publish.", code="empty-table")
 
     @classmethod
     def of(
@@ -64,9 +68,9 @@ class Histogram:
         except (KeyError, ValueError) as error:
             if isinstance(error, SchemaError):  # its error says what is wrong with the file, or that there is none
                 raise
-            raise SchemaError(format_message) from error
+            raise SchemaError(format_message, code="wrong-file-format", fields={"file": str(path)}) from error
         if any(len(value or "") > LONGEST_VALUE for value in values):
-            raise SchemaError(format_message)
+            raise SchemaError(format_message, code="wrong-file-format", fields={"file": str(path)})
         return cls.of(values, counts)
 
     @property
@@ -91,14 +95,16 @@ class Histogram:
         declared = hierarchy.canonical_hierarchy
         if unnamed_values := [value for value in self.values if value not in declared.domain]:
             raise SchemaError(
-                f"there are counts of {format_value_count(unnamed_values)} that the hierarchy does not name."
+                f"there are counts of {format_value_count(unnamed_values)} that the hierarchy does not name.",
+                code="value-outside-domain",
+                fields={"values": len(unnamed_values)},
             )
         return Histogram.of(declared.domain, [counts.get(value, 0) for value in declared.domain], (), declared)
 
     def group_by_level(self, number: int) -> Histogram:
         """The counts of the groups of a level, with the part of the hierarchy above them."""
         if self.hierarchy is None:
-            raise SchemaError("there is no hierarchy to group the counts by.")
+            raise SchemaError("there is no hierarchy to group the counts by.", code="no-hierarchy")
         groups, places = self.hierarchy.list_groups(number), self.hierarchy.list_group_places(number)
         counts = np.bincount(places, weights=self.counts, minlength=len(groups)).astype(np.int64)
         return Histogram.of(groups, counts.tolist(), (), self.hierarchy.start_at(number))

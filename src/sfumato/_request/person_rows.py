@@ -42,14 +42,20 @@ class OneRow:
 
     def __post_init__(self) -> None:
         if (self.column is None) != (self.choice is RowChoice.RANDOM):
-            raise SchemaError("one row of each person is chosen by first:COL, last:COL or random.")
+            raise SchemaError(
+                "one row of each person is chosen by first:COL, last:COL or random.", code="unknown-row-choice"
+            )
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Reads `first:COL`, `last:COL` or `random`."""
         choice, _, column = text.partition(":")
         if choice not in list(RowChoice):
-            raise SchemaError(f"{text!r} does not choose a row of each person; write first:COL, last:COL or random.")
+            raise SchemaError(
+                f"{text!r} does not choose a row of each person; write first:COL, last:COL or random.",
+                code="unknown-row-choice",
+                fields={"given": text},
+            )
         return cls(RowChoice(choice), column or None)
 
     def __str__(self) -> str:
@@ -66,11 +72,16 @@ class PersonRows:
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_rows <= MOST_ROWS:
-            raise SchemaError(f"the rows a person are {self.max_rows}; choose a number from 1 to {MOST_ROWS}.")
+            raise SchemaError(
+                f"the rows a person are {self.max_rows}; choose a number from 1 to {MOST_ROWS}.",
+                code="rows-out-of-range",
+                fields={"given": self.max_rows, "largest": MOST_ROWS},
+            )
         if self.one_row is not None and (self.max_rows > 1 or self.surplus is Surplus.DROP):
             raise SchemaError(
                 "`one_row=` leaves one row of each person, so `rows_per_person=` and `surplus=` have no effect; give "
-                "one or the other."
+                "one or the other.",
+                code="one-row-with-several",
             )
 
     @property

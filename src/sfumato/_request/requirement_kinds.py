@@ -35,7 +35,9 @@ def make_requirement(arguments: OptionValues) -> PrivacySpec:
     if len(kinds) > 1:
         raise SpecError(
             f"two kinds of request were made, by {kinds[0].FLAGS_TEXT} and by {kinds[1].FLAGS_TEXT}; choose one of "
-            "them."
+            "them.",
+            code="two-requirements",
+            fields={"first": kinds[0].__name__, "second": kinds[1].__name__},
         )
     kind = kinds[0] if kinds else REQUIREMENT_KINDS[0]
     return kind.from_flags(select_arguments((*kind.FLAGS, *kind.COMPANION_FLAGS)))

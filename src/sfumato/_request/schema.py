@@ -70,15 +70,17 @@ class Ranges:
 
     def __post_init__(self) -> None:
         if len(self.edges) in (0, 1):
-            raise SchemaError("ranges need at least two edges, such as 0,20,40,60.")
+            raise SchemaError("ranges need at least two edges, such as 0,20,40,60.", code="too-few-edges")
         parsed = self.parsed_edges
         dates = [edge for edge in parsed if isinstance(edge, datetime.date)]
         if len(dates) not in (0, len(parsed)):
-            raise SchemaError("the edges of ranges are all numbers or all dates.")
+            raise SchemaError("the edges of ranges are all numbers or all dates.", code="mixed-edges")
         if len({isinstance(edge, datetime.datetime) and edge.tzinfo is not None for edge in dates}) > 1:
-            raise SchemaError("either all edges of ranges have an offset from UTC, or none has.")
+            raise SchemaError("either all edges of ranges have an offset from UTC, or none has.", code="mixed-offsets")
         if any(low >= high for low, high in itertools.pairwise(parsed)):  # type: ignore[operator]
-            raise SchemaError(f"the edges {', '.join(self.edges)} must rise from left to right.")
+            raise SchemaError(
+                f"the edges {', '.join(self.edges)} must rise from left to right.", code="edges-not-rising"
+            )
 
     @classmethod
     def parse(cls, text: str) -> Ranges:
@@ -117,7 +119,11 @@ def _parse_edge(text: str) -> Edge:
             continue
         if not (isinstance(edge, float) and math.isnan(edge)):
             return edge
-    raise SchemaError(f"the edge {text!r} is neither a number nor a date such as 2024-01-31.")
+    raise SchemaError(
+        f"the edge {text!r} is neither a number nor a date such as 2024-01-31.",
+        code="wrong-edge",
+        fields={"edge": text},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +162,18 @@ class Schema:
         sensitive_names = [name for name, role in self.roles.items() if role is Role.SENSITIVE]
         if other := next((name for name in self.hierarchies if sensitive_names != [name]), None):
             raise SchemaError(
-                f"{other!r} cannot have a hierarchy: only a single sensitive column can. Leave its hierarchy out."
+                f"{other!r} cannot have a hierarchy: only a single sensitive column can. Leave its hierarchy out.",
+                code="hierarchy-not-possible",
+                fields={"column": other},
             )
         declared = {name: hierarchy.domain for name, hierarchy in self.hierarchies.items()}
         object.__setattr__(self, "domains", {**self.domains, **declared})
         if lacking := next((name for name in self.publish_at if name not in self.hierarchies), None):
             raise SchemaError(
                 f"column {lacking!r} cannot be published at a level, because it has no hierarchy; give it one "
-                f"(`hierarchies={{{lacking!r}: Path('FILE')}}`)."
+                f"(`hierarchies={{{lacking!r}: Path('FILE')}}`).",
+                code="no-hierarchy",
+                fields={"column": lacking},
             )
         levels = [(name, self.hierarchies[name], level) for name, level in self.publish_at.items()]
         level_names = {
@@ -175,23 +185,35 @@ class Schema:
         object.__setattr__(self, "publish_at", level_names)
         if self.person_column is None and not self.person_rows.is_default:
             raise SchemaError(
-                "rows of a person can be counted and chosen only with a person column; name it (`person=`)."
+                "rows of a person can be counted and chosen only with a person column; name it (`person=`).",
+                code="no-person-column",
             )
         row_choice = self.person_rows.one_row
         if row_choice is not None and row_choice.column == self.person_column:
             raise SchemaError(
                 f"`one_row=` cannot order the rows of a person by {row_choice.column!r}, which identifies the person; "
-                "choose another column, or a random row (`one_row='random'`)."
+                "choose another column, or a random row (`one_row='random'`).",
+                code="rows-ordered-by-person",
+                fields={"column": row_choice.column},
             )
         if row_choice is not None and self.get_role(row_choice.column or "") is Role.SENSITIVE:
             raise SchemaError(
                 f"`one_row=` must not depend on the sensitive column {row_choice.column!r}, because the chosen row "
-                "would disclose something about it; choose another column, or a random row (`one_row='random'`)."
+                "would disclose something about it; choose another column, or a random row (`one_row='random'`).",
+                code="rows-ordered-by-sensitive",
+                fields={"column": row_choice.column},
             )
         if len(self.compound) == 1 or len(set(self.compound)) != len(self.compound):
-            raise SchemaError("a compound needs at least two different columns, such as disease,drug.")
+            raise SchemaError(
+                "a compound needs at least two different columns, such as disease,drug.",
+                code="too-few-compound-columns",
+            )
         if both := sorted(set(self.domains) & set(self.ranges)):
-            raise SchemaError(f"column {both[0]!r} has both a domain and ranges, which are its domain; give one.")
+            raise SchemaError(
+                f"column {both[0]!r} has both a domain and ranges, which are its domain; give one.",
+                code="two-domains",
+                fields={"column": both[0], "by": "domain, ranges"},
+            )
 
     @classmethod
     def of(  # noqa: PLR0913 - each argument is a role or a rule that users name one by one
@@ -233,11 +255,15 @@ class Schema:
                 known_roles = patterns if ANY_CHARACTERS in name and role in PATTERN_ROLES else roles
                 if known_roles.setdefault(name, role) is not role:
                     raise SchemaError(
-                        f"column {name!r} cannot be both {known_roles[name].value} and {role.value}: give it one role."
+                        f"column {name!r} cannot be both {known_roles[name].value} and {role.value}: give it one role.",
+                        code="two-roles",
+                        fields={"column": name, "first": known_roles[name].value, "second": role.value},
                     )
         if both := sorted(set(domains or ()) & set(hierarchies or ())):
             raise SchemaError(
-                f"column {both[0]!r} has both a domain and a hierarchy, whose first level is its domain; give one."
+                f"column {both[0]!r} has both a domain and a hierarchy, whose first level is its domain; give one.",
+                code="two-domains",
+                fields={"column": both[0], "by": "domain, hierarchy"},
             )
         read_domains = {name: _read_declared_domain(name, values) for name, values in (domains or {}).items()}
         parsed_ranges = {name: Ranges.of(edges) for name, edges in (ranges or {}).items()}
@@ -266,12 +292,15 @@ class Schema:
             if extra := sorted(set(names) - set(self.compound)):
                 raise SchemaError(
                     f"{extra[0]!r} is sensitive but not in the compound of {' and '.join(map(repr, self.compound))}, "
-                    "and only one column can be protected. Add it to the compound."
+                    "and only one column can be protected. Add it to the compound.",
+                    code="column-outside-compound",
+                    fields={"column": extra[0]},
                 )
             return self.compound
         if not names:
             raise SchemaError(
-                "there is no sensitive column, so nothing would be protected. Name one with `sensitive=`."
+                "there is no sensitive column, so nothing would be protected. Name one with `sensitive=`.",
+                code="no-sensitive-column",
             )
         return names
 
@@ -368,31 +397,44 @@ class Schema:
         """Refuses repeated or empty column names, and names that the table does not have."""
         repeated = sorted({name for name in columns if columns.count(name) > 1})
         if repeated:
-            raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
+            raise SchemaError(
+                f"the table has two columns named {repeated[0]!r}; rename one of them.",
+                code="repeated-column",
+                fields={"column": repeated[0]},
+            )
         published = self.select_published(columns)
         if "" in published:
-            raise SchemaError("a column of the table has no name; give it one, or leave it out (`drop=['']`).")
+            raise SchemaError(
+                "a column of the table has no name; give it one, or leave it out (`drop=['']`).",
+                code="column-without-name",
+            )
         if truncated_name := next((name for name in published if "\0" in name), None):
             raise SchemaError(
                 f"the name of column {truncated_name!r} has a zero character, at which many readers cut it off; "
-                "rename or drop it."
+                "rename or drop it.",
+                code="zero-in-column-name",
+                fields={"column": truncated_name},
             )
         # SQL ignores capital letters in names, so a query about one column could be answered from the other.
         lowered = [name.lower() for name in published]
         if similar_names := [name for name in published if lowered.count(name.lower()) > 1]:
             raise SchemaError(
                 f"columns {similar_names[0]!r} and {similar_names[1]!r} differ only by capital letters; rename or "
-                "drop one of them."
+                "drop one of them.",
+                code="column-names-alike",
+                fields={"first": similar_names[0], "second": similar_names[1]},
             )
         row_choice = self.person_rows.one_row
         order_columns = () if row_choice is None or row_choice.column is None else (row_choice.column,)
         for name in (*self.roles, *self.domains, *self.ranges, *self.confirmed_columns, *order_columns):
             if name not in columns:
-                raise SchemaError(explain_missing_column(name, columns))
+                raise SchemaError(explain_missing_column(name, columns), code="missing-column", fields={"column": name})
         if self.combined_columns and self.sensitive_name.lower() in lowered:
             raise SchemaError(
                 f"the table has a column {self.sensitive_name!r}, which is the joint name of the sensitive "
-                "columns; rename it."
+                "columns; rename it.",
+                code="column-name-taken",
+                fields={"column": self.sensitive_name, "by": "sensitive columns"},
             )
         hierarchies = {name: self.get_published_hierarchy(name) for name in self.hierarchies}
         levels = [
@@ -403,21 +445,32 @@ class Schema:
         ]
         if taken_name := next((level for level in levels if level.lower() in lowered), None):
             raise SchemaError(
-                f"the table has a column {taken_name!r}, which is the name of a level of the hierarchy; rename one."
+                f"the table has a column {taken_name!r}, which is the name of a level of the hierarchy; rename one.",
+                code="column-named-as-level",
+                fields={"column": taken_name},
             )
         if not any(self.get_role(name) in (Role.PUBLIC, Role.UNDECIDED) for name in columns):
-            raise SchemaError("there would be no public column to publish beside the sensitive one; keep at least one.")
+            raise SchemaError(
+                "there would be no public column to publish beside the sensitive one; keep at least one.",
+                code="no-public-column",
+            )
 
     def check_missing(self, texts: Sequence[str]) -> None:
         """Refuses a missing marker that is also a value of a declared domain: it cannot be both."""
         if isinstance(texts, str):
-            raise SchemaError(f"the missing markers are one string; give a list such as [{texts!r}].")
+            raise SchemaError(
+                f"the missing markers are one string; give a list such as [{texts!r}].",
+                code="not-a-list",
+                fields={"argument": "missing"},
+            )
         for name, values in self.domains.items():
             domain_texts = {display(value) for value in values if value is not None}
             if both := next((text for text in texts if text in domain_texts), None):
                 raise SchemaError(
                     f"{both!r} is a missing marker, but also a value in the domain of {name!r}; remove it from one of "
-                    "the two."
+                    "the two.",
+                    code="missing-marker-in-domain",
+                    fields={"column": name},
                 )
 
 
@@ -443,14 +496,22 @@ def _read_declared_domain(column: str, values: Sequence[Value] | Path) -> tuple[
     if isinstance(values, Path):
         return read_domain(values)
     if isinstance(values, str):
-        raise SchemaError(f"the domain of {column!r} is a string; give a list of values, or the Path of a domain file.")
+        raise SchemaError(
+            f"the domain of {column!r} is a string; give a list of values, or the Path of a domain file.",
+            code="not-a-list",
+            fields={"argument": "domains", "column": column},
+        )
     return tuple(values)
 
 
 def _parse_choice(kind: type[ChoiceT], choice: ChoiceT | str, argument: str) -> ChoiceT:
     """Finds the member of an enumeration by its name."""
     if choice not in list(kind):
-        raise SchemaError(f"`{argument}={str(choice)!r}` is unknown; choose {' or '.join(kind)}.")
+        raise SchemaError(
+            f"`{argument}={str(choice)!r}` is unknown; choose {' or '.join(kind)}.",
+            code="unknown-choice",
+            fields={"argument": argument, "given": str(choice)},
+        )
     return kind(choice)
 
 
@@ -464,7 +525,9 @@ def read_domain(path: Path) -> tuple[str | None, ...]:
     if wide_line := next((number for number, row in enumerate(rows, 1) if len(row) > 1), None):
         raise SchemaError(
             f"line {wide_line} of the domain file {str(path)!r} has several fields; write one value a line, in quotes "
-            "if it has a comma."
+            "if it has a comma.",
+            code="wrong-number-of-fields",
+            fields={"file": str(path), "line": wide_line},
         )
     values = tuple(row[0] if row and row[0] else None for row in rows)
     return values[1:] if values and (values[0] or "").lower() == "value" else values

@@ -135,7 +135,11 @@ class NoticeWarning(UserWarning):
 def check_codes(codes: Iterable[str], known_codes: Collection[str]) -> None:
     """Refuses a code that no notice has, because a check for it could never fail."""
     if unknown := next((code for code in codes if code not in known_codes), None):
-        raise SpecError(f"there is no notice with the code {unknown!r}; choose from {', '.join(known_codes)}.")
+        raise SpecError(
+            f"there is no notice with the code {unknown!r}; choose from {', '.join(known_codes)}.",
+            code="unknown-notice",
+            fields={"notice": unknown},
+        )
 
 
 def check_notices(notices: Iterable[Notice], stop_codes: Collection[str]) -> None:

@@ -95,7 +95,9 @@ def _encode_column(name: str, pieces: Sequence[pa.Array]) -> CodedValues:
         column = pa.chunked_array(list(map(_make_joinable, pieces))).unify_dictionaries().combine_chunks()
         column.validate(full=True)
     except pa.ArrowException as error:
-        raise SourceError(f"column {name!r} is damaged: its values cannot be read.") from error
+        raise SourceError(
+            f"column {name!r} is damaged: its values cannot be read.", code="damaged-column", fields={"column": name}
+        ) from error
     codes, values = encode_batch_values(column)
     counts = np.bincount(codes, minlength=len(values) + 1)
     order = pc.sort_indices(values).to_numpy()

@@ -58,9 +58,17 @@ def verify(
     values, the hierarchy gives the group of each value. A plan file or hierarchy of another release is refused.
     """
     if plan_file is not None and original is None:
-        raise SpecError("a plan file identifies the published rows of a table; name the table too (`original=`).")
+        raise SpecError(
+            "a plan file identifies the published rows of a table; name the table too (`original=`).",
+            code="missing-original",
+            fields={"argument": "plan_file"},
+        )
     if hierarchies and original is None:
-        raise SpecError("a hierarchy gives the groups of a table's values; name the table too (`original=`).")
+        raise SpecError(
+            "a hierarchy gives the groups of a table's values; name the table too (`original=`).",
+            code="missing-original",
+            fields={"argument": "hierarchies"},
+        )
     opened = Release.open(release)  # an unpacked .zip lasts as long as this object
     folder = opened.folder
     file_verification = verify_folder(folder)
@@ -111,7 +119,8 @@ def _select_published_rows(
     if plan is not None and plan.fingerprint != source.compute_fingerprint():
         raise ReleaseFormatError(
             "the plan file belongs to another table, or the table has changed since. Name the table that was "
-            "published, and its plan file."
+            "published, and its plan file.",
+            code="plan-file-of-another-table",
         )
     if persons is None:
         return source, []
@@ -120,7 +129,8 @@ def _select_published_rows(
     if plan is None:
         raise SpecError(
             "the key of the release decided which rows of each person were published. Give its plan file "
-            "(`plan_file=`), so that the same rows are compared."
+            "(`plan_file=`), so that the same rows are compared.",
+            code="missing-plan-file",
         )
     if plan.person_settings is None:
         return source, [
@@ -149,13 +159,17 @@ def match_hierarchy_groups(view: ManifestView, hierarchies: Mapping[str, Hierarc
     if missing_column := next((name for name in levels if name not in hierarchies), None):
         raise SpecError(
             f"the release has groups in the place of {missing_column!r}. Give the hierarchy with the group of each "
-            f"value (`hierarchies={{{missing_column!r}: Path('FILE')}}`)."
+            f"value (`hierarchies={{{missing_column!r}: Path('FILE')}}`).",
+            code="no-hierarchy",
+            fields={"column": missing_column},
         )
     groups_by_column = {}
     for name, hierarchy_source in hierarchies.items():
         if name not in levels and name not in published:
             raise SpecError(
-                f"the release has no hierarchy of {name!r}; leave `hierarchies={{{name!r}: Path('FILE')}}` out."
+                f"the release has no hierarchy of {name!r}; leave `hierarchies={{{name!r}: Path('FILE')}}` out.",
+                code="unknown-hierarchy",
+                fields={"column": name},
             )
         hierarchy = (
             hierarchy_source if isinstance(hierarchy_source, Hierarchy) else Hierarchy.read(hierarchy_source)
@@ -168,13 +182,16 @@ def match_hierarchy_groups(view: ManifestView, hierarchies: Mapping[str, Hierarc
         if set(typed_hierarchy.list_groups(number)) - {None} != set(view.domain) - {None}:
             group_label = f"groups at the level {levels[name]!r}" if name in levels else f"values of {name!r}"
             raise SpecError(
-                f"the hierarchy has other {group_label} than the release; give the hierarchy of the release."
+                f"the hierarchy has other {group_label} than the release; give the hierarchy of the release.",
+                code="other-hierarchy",
             )
         above = typed_hierarchy.start_at(number)
         if _parse_hierarchy(None if above is None else above.to_json()) != _parse_hierarchy(published.get(name)):
             raise SpecError(
                 f"the hierarchy has other levels or groups of {name!r} than the release; give the hierarchy of the "
-                "release."
+                "release.",
+                code="other-hierarchy",
+                fields={"column": name},
             )
         if name in levels:
             groups_by_column[name] = (domain, list_groups(hierarchy, levels[name]))
@@ -204,7 +221,8 @@ def verify_original(folder: Path, rows: OriginalRows, groups: Groups) -> Verific
         if isinstance(error, SfumatoError):
             raise
         raise ReleaseFormatError(
-            "the release cannot be compared with that table, because their columns do not match."
+            "the release cannot be compared with that table, because their columns do not match.",
+            code="columns-do-not-match",
         ) from error
     return Verification(checks)
 
@@ -215,7 +233,9 @@ def make_original_schema(view: ManifestView, columns: Sequence[str]) -> Schema:
     published = [*view.public_names, *sensitive]
     if missing_columns := sorted(set(published) - set(columns)):
         raise ReleaseFormatError(
-            f"the table is not the original of this release: it has no column {missing_columns[0]!r}."
+            f"the table is not the original of this release: it has no column {missing_columns[0]!r}.",
+            code="not-the-original",
+            fields={"column": missing_columns[0]},
         )
     roles = {name: Role.DROPPED for name in columns if name not in published}
     roles |= dict.fromkeys(sensitive, Role.SENSITIVE)

@@ -53,11 +53,15 @@ def verify_folder(folder: Path, apply_each: FileMapper = map, *, are_ours: bool 
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # an error of the disk, not of the file
             raise
-        raise ReleaseFormatError("a table cannot be read; get the release again from its publisher.") from error
+        raise ReleaseFormatError(
+            "a table cannot be read; get the release again from its publisher.", code="unreadable-release"
+        ) from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SfumatoError) as error:
         if isinstance(error, ReleaseFormatError | InternalError | MissingCapabilityError):
             raise
-        raise ReleaseFormatError(f"{MANIFEST} is not a valid description of a release.") from error
+        raise ReleaseFormatError(
+            f"{MANIFEST} is not a valid description of a release.", code="invalid-manifest", fields={"file": MANIFEST}
+        ) from error
 
 
 def _run_checks(folder: Path, reference: ReferenceDistribution, view: ManifestView) -> tuple[Check, ...]:
@@ -150,7 +154,11 @@ def _check_metadata(folder: Path, view: ManifestView) -> Check:
             for unpacked in iter_page_sizes(folder / name, footer):
                 check_page(name, unpacked, size)
         except ThriftError as error:
-            raise ReleaseFormatError(f"{name} cannot be read; get the release again from its publisher.") from error
+            raise ReleaseFormatError(
+                f"{name} cannot be read; get the release again from its publisher.",
+                code="damaged-file",
+                fields={"file": name},
+            ) from error
         if has_metadata:
             return Check("metadata", False, f"{name} has statistics or metadata, which can disclose records.")
     return Check("metadata", True, "the files have no statistics and no metadata.")

@@ -83,7 +83,9 @@ class ManifestView:
         pairs = zip(self.design["domains"], types, strict=True)
         domains = [values_from_json(domain, [kind]) for domain, kind in pairs]
         if math.prod(map(len, domains)) > MOST_COMBINATIONS:
-            raise ReleaseFormatError("the domain of the release is larger than any release needs.")
+            raise ReleaseFormatError(
+                "the domain of the release is larger than any release needs.", code="domain-too-large"
+            )
         return tuple(itertools.product(*domains))  # type: ignore[arg-type]
 
     @cached_property

@@ -64,7 +64,7 @@ def check_sub_tables(chosen: ChosenMechanism, spec: PrivacySpec) -> None:
             for value_retention, posterior in zip(cell, posteriors, strict=True)
             if value_retention.value in protected
         ):
-            raise InternalError("the plan breaks its own bound. Please report this.")
+            raise InternalError("the plan breaks its own bound. Please report this.", code="plan-breaks-bound")
 
 
 def check_parts(chosen: ChosenMechanism, spec: PrivacySpec, names: Sequence[str]) -> None:
@@ -90,7 +90,12 @@ def check_parts(chosen: ChosenMechanism, spec: PrivacySpec, names: Sequence[str]
                     f"above {allowed}. This mechanism protects combinations, not the single columns; choose "
                     "`mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
                 )
-                raise InfeasibleError(f"one value {sentence}", sentence_with_values=f"{display(part)!r} {sentence}")
+                raise InfeasibleError(
+                    f"one value {sentence}",
+                    code="part-above-bound",
+                    fields={"column": name, "posterior": str(worst[part]), "limit": str(allowed)},
+                    sentence_with_values=f"{display(part)!r} {sentence}",
+                )
 
 
 def compute_part_posteriors(cell: Sequence[ValueRetention], number: int) -> Iterator[tuple[Scalar, Fraction]]:

@@ -105,7 +105,9 @@ def demo(
         from sfumato._commands.demo import write_stays  # noqa: PLC0415 - takes long to load
 
         if keep_in is not None:
-            raise TargetError("--raw writes one table and --out a directory with a release; give one of the two.")
+            raise TargetError(
+                "--raw writes one table and --out a directory with a release; give one of the two.", code="two-targets"
+            )
         write_stays(raw, rows)
         if print_options.as_json:
             print_json({"path": str(raw), "rows": rows})
@@ -334,7 +336,11 @@ def _create_directory(path: Path) -> Iterator[str]:
     try:
         path.mkdir()
     except OSError as error:
-        raise TargetError(f"cannot create the directory {str(path)!r}: {error.strerror}.") from error
+        raise TargetError(
+            f"cannot create the directory {str(path)!r}: {error.strerror}.",
+            code="unwritable-file",
+            fields={"file": str(path), "reason": error.strerror},
+        ) from error
     try:
         yield str(path)
     except BaseException:
@@ -382,7 +388,7 @@ def run_program(build_program: Callable[[], TyperGroup], name: str, arguments: S
         fail(error.kind, message, code=error.code, stops=[stop.to_json() for stop in error.stops])
         code = BAD_INPUT
     except SfumatoError as error:
-        fail(error.kind, str(error), error.sentence_with_values, **{"code": error.code, **error.fields})
+        fail(error.kind, str(error), error.sentence_with_values, code=error.code, fields=error.fields)
         code = BAD_INPUT
     except TyperException as error:
         context, message = getattr(error, "ctx", None), error.format_message().strip().rstrip(".")

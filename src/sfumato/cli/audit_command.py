@@ -95,7 +95,7 @@ class ReportOptions(OptionGroup):
         if self.target is not None:
             check_place(self.target, force=self.force)
         elif not as_json:
-            raise TargetError("name a file for the report (--out report.html) or ask for --json.")
+            raise TargetError("name a file for the report (--out report.html) or ask for --json.", code="no-target")
 
 
 def audit(
@@ -105,7 +105,10 @@ def audit(
     from sfumato._query.batch_queries import read_batch  # noqa: PLC0415 - takes long to load
 
     if audit_options.second_plan_file is not None and audit_options.second is None:
-        raise TargetError("--second-plan-file belongs to another release; name that release with --second.")
+        raise TargetError(
+            "--second-plan-file belongs to another release; name that release with --second.",
+            code="plan-file-without-release",
+        )
     report_options.check(as_json=print_options.as_json)
     questions = [] if audit_options.questions is None else read_batch(audit_options.questions)
     with render.open_progress_engine(err, print_options) as engine:

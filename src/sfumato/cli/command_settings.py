@@ -83,7 +83,11 @@ class RequestCommand(Command):
         rest = super().parse_args(ctx, args)
         ctx.params[TABLE] = table = file.table
         if table is None and ctx.params.get("counts") is None:
-            raise SpecError(f"the request file {table_name!r} names no table; add path = '...' to its section [table].")
+            raise SpecError(
+                f"the request file {table_name!r} names no table; add path = '...' to its section [table].",
+                code="no-table",
+                fields={"file": table_name},
+            )
         _decide_rows(ctx)
         columns_by_role = {role: list(ctx.params[role]) if is_given(ctx, role) else [] for role in ROLES}
         for name in (*MERGED_OPTIONS, *COLUMN_SECTIONS.values()):

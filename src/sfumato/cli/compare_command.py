@@ -98,7 +98,10 @@ class ComparePageOptions(OptionGroup):
         if self.page is not None:
             check_place(self.page, force=self.replaces)
         elif self.decider != DEFAULT_DECIDER:
-            raise TargetError("--decider is printed on the page of a comparison; name the page with --out.")
+            raise TargetError(
+                "--decider is printed on the page of a comparison; name the page with --out.",
+                code="decider-without-page",
+            )
 
 
 def compare(  # noqa: PLR0913, PLR0917 - the options of the command

@@ -174,7 +174,7 @@ class PlanTableOptions(TableOptions):
     def check(self) -> None:
         """Refuses both a table and counts, and neither."""
         if (self.table is None) == (self.counts is None):
-            raise SchemaError("name either a table, or a file of counts with --counts.")
+            raise SchemaError("name either a table, or a file of counts with --counts.", code="no-single-table")
 
     def group_counts(self, counts: Histogram) -> tuple[Histogram, str]:
         """Groups counts by the requested hierarchy and level; also gives the name of the column."""

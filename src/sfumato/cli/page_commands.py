@@ -54,7 +54,9 @@ class PlanPageOptions(OptionGroup):
         if self.report is not None:
             check_place(self.report, force=self.force)
         elif self.decider != DEFAULT_DECIDER:
-            raise TargetError("--decider is printed on the page of a plan; name the page with --report.")
+            raise TargetError(
+                "--decider is printed on the page of a plan; name the page with --report.", code="decider-without-page"
+            )
 
     def save(
         self,
@@ -95,7 +97,7 @@ def certificate(
 ) -> None:
     """Write one page about a verified release, to publish with it: guarantee, design, error and limits."""
     if target is None and not print_options.as_json:
-        raise TargetError("name a file for the page (--out certificate.html) or ask for --json.")
+        raise TargetError("name a file for the page (--out certificate.html) or ask for --json.", code="no-target")
     certified = sfumato.certificate(release, target, decider=decider, force=force)
     if print_options.as_json:
         print_json(({} if target is None else {"path": str(target)}) | certified.to_json())
@@ -126,7 +128,11 @@ class QuestionPageOptions(OptionGroup):
 
         if self.page is not None:
             if release.resolve() in self.page.resolve().parents:
-                raise TargetError(f"the page {str(self.page)!r} would be inside the release; write it elsewhere.")
+                raise TargetError(
+                    f"the page {str(self.page)!r} would be inside the release; write it elsewhere.",
+                    code="inside-release",
+                    fields={"file": str(self.page)},
+                )
             check_place(self.page, force=force)
 
     def save(self, release: Release, print_options: PrintOptions, *, force: bool) -> Json:
@@ -136,7 +142,11 @@ class QuestionPageOptions(OptionGroup):
         try:
             return {"page": save_page(release, self.page, print_options, force=force)}
         except SfumatoError as error:
-            raise TargetError(f"the release was written to {str(release.path)!r}, but not its page: {error}") from error
+            raise TargetError(
+                f"the release was written to {str(release.path)!r}, but not its page: {error}",
+                code="page-not-written",
+                fields={"file": str(self.page), "release": str(release.path)},
+            ) from error
 
 
 def save_page(  # noqa: PLR0913 - everything but the release and the place has a default

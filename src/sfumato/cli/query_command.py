@@ -92,9 +92,14 @@ def answer_questions(
     from sfumato._query.query_process import QueryJob, ask_in_child  # noqa: PLC0415 - takes long to load
 
     if (query_options.sql is None) == (query_options.batch is None):
-        raise QueryError("ask either one question in SQL, or many with --batch FILE; see sfumato query --help.")
+        raise QueryError(
+            "ask either one question in SQL, or many with --batch FILE; see sfumato query --help.",
+            code="no-single-question",
+        )
     if query_options.batch is not None and (query_options.consistent or query_options.totals):
-        raise QueryError("--consistent and --totals apply to one question; ask it without --batch.")
+        raise QueryError(
+            "--consistent and --totals apply to one question; ask it without --batch.", code="options-for-one-question"
+        )
     tables, opened = parse_attachments(query_options.attach), sfumato.Release.open(release)
     check(opened)
     questions = [str(query_options.sql)] if query_options.batch is None else read_batch(query_options.batch)

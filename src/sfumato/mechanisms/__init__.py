@@ -106,7 +106,9 @@ def find_mechanism(name: str) -> AnyMechanism:
     """Finds a mechanism by its name."""
     mechanism = REGISTRY.get(name)
     if mechanism is None:
-        raise InternalError(f"there is no mechanism {name!r}. Please report this.")
+        raise InternalError(
+            f"there is no mechanism {name!r}. Please report this.", code="unknown-mechanism", fields={"mechanism": name}
+        )
     return mechanism
 
 
@@ -118,7 +120,11 @@ def register(mechanism: AnyMechanism) -> None:
 def missing(name: str) -> tuple[str, ...]:
     """Lists the capabilities that a mechanism does not have."""
     if name not in REGISTRY:
-        raise SpecError(f"there is no mechanism {name!r}; choose from {', '.join(REGISTRY)}.")
+        raise SpecError(
+            f"there is no mechanism {name!r}; choose from {', '.join(REGISTRY)}.",
+            code="unknown-mechanism",
+            fields={"mechanism": name},
+        )
     return REGISTRY[name].missing_capabilities
 
 

@@ -19,7 +19,7 @@ from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
-from sfumato.errors import MissingCapabilityError
+from sfumato.errors import MissingCapabilityError, ReleaseFormatError
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     BucketTable,
@@ -55,6 +55,11 @@ class Design(Protocol):
 
 
 DesignT = TypeVar("DesignT", bound=Design)
+
+
+def make_design_error(sentence: str, part: str) -> ReleaseFormatError:
+    """The error for a published design with an impossible part."""
+    return ReleaseFormatError(sentence, code="damaged-design", fields={"part": part})
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,9 +81,15 @@ class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
     def register(self, name: str, entry: EntryT) -> None:
         """Adds an entry under a new name; refuses a name that is taken."""
         if not isinstance(entry, self._kind):
-            raise SpecError(f"{name!r} is not a {self._kind.__name__}, and only these can be registered.")
+            raise SpecError(
+                f"{name!r} is not a {self._kind.__name__}, and only these can be registered.",
+                code="not-registrable",
+                fields={"name": name, "expected": self._kind.__name__},
+            )
         if name in self._load_entries():
-            raise SpecError(f"the name {name!r} is taken; choose another name.")
+            raise SpecError(
+                f"the name {name!r} is taken; choose another name.", code="name-taken", fields={"name": name}
+            )
         self._entries[name] = entry
         self._added_names.add(name)
 
@@ -106,12 +112,20 @@ class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
         try:
             if point.name in self._entries:
                 owner = "sfumato" if point.name in self._own_names else "another plug-in"
-                raise SpecError(f"the name is taken by {owner}")
+                raise SpecError(f"the name is taken by {owner}", code="name-taken", fields={"name": point.name})
             entry = point.load()
             if not isinstance(entry, self._kind):
-                raise SpecError(f"{point.value} is not a {self._kind.__name__}")
+                raise SpecError(
+                    f"{point.value} is not a {self._kind.__name__}",
+                    code="not-registrable",
+                    fields={"name": point.name, "expected": self._kind.__name__},
+                )
             if (own_name := getattr(entry, "name", point.name)) != point.name:
-                raise SpecError(f"its entry point must have the mechanism's name, {own_name!r}")
+                raise SpecError(
+                    f"its entry point must have the mechanism's name, {own_name!r}",
+                    code="name-differs",
+                    fields={"name": point.name, "own_name": own_name},
+                )
             self._entries[point.name] = entry
             self._added_names.add(point.name)
         except Exception as error:

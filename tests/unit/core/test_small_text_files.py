@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refuses
 from sfumato._core.small_text_files import LONGEST_VALUE, match_to_domain, read_csv_lines, read_value_entries
 from sfumato.errors import QueryError, SchemaError, SfumatoError, SpecError
 
@@ -52,15 +53,16 @@ def test_empty_file_has_no_lines(desk: Path) -> None:
 def test_file_that_cannot_be_read_is_named_by_what_it_should_be(
     desk: Path, wrong: type[SfumatoError], what: str, named: str
 ) -> None:
-    with pytest.raises(wrong, match=rf"^{named} cannot be read: No such file or directory\.$"):
+    with refuses(wrong, "unreadable-file", file="caps.csv", reason="No such file or directory") as caught:
         read_csv_lines(Path("caps.csv"), wrong, UNLIKE, what)
+    assert str(caught.value).startswith(f"{named} ")
     Path("caps.csv").mkdir()
-    with pytest.raises(wrong, match=rf"^{named} cannot be read: Is a directory\.$"):
+    with refuses(wrong, "unreadable-file", file="caps.csv", reason="Is a directory"):
         read_csv_lines(Path("caps.csv"), wrong, UNLIKE, what)
 
 
 def test_file_in_another_encoding_is_refused(desk: Path) -> None:
-    with pytest.raises(SchemaError, match=r"^the domain file 'caps\.csv' is not UTF-8 text; save it as UTF-8\.$"):
+    with refuses(SchemaError, "other-encoding", file="caps.csv"):
         read_csv_lines(written("é".encode("latin-1")), SchemaError, UNLIKE, "the domain file")
 
 
@@ -68,7 +70,7 @@ def test_file_that_is_no_csv_is_refused_with_the_sentence_of_the_reader(desk: Pa
     """A quote that is never closed makes one field of all the rest; other libraries may have lifted the limit."""
     limit = csv.field_size_limit(1000)
     try:
-        with pytest.raises(QueryError, match=r"^check its quotes\.$"):
+        with refuses(QueryError, "wrong-file-format", file="caps.csv"):
             read_csv_lines(written('value\n"' + "x" * 1001), QueryError, "check its quotes.")
     finally:
         csv.field_size_limit(limit)
@@ -110,7 +112,7 @@ def test_fields_beyond_the_header_do_not_matter(desk: Path) -> None:
     ids=["another name", "no cap", "short line", "blank first", "long value", "open quote"],
 )
 def test_file_without_these_columns_is_refused(desk: Path, text: str) -> None:
-    with pytest.raises(SpecError, match=r"^'caps\.csv' must have the columns value, cap\.$"):
+    with refuses(SpecError, "wrong-file-format", file="caps.csv"):
         read_value_entries(written(text), ("cap",))
 
 
@@ -120,15 +122,15 @@ def test_longest_value_is_read(desk: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("value", "named"), [("HIV", "HIV"), ("", r"\(missing\)")])
-def test_value_that_comes_twice_is_refused(desk: Path, value: str, named: str) -> None:
-    with pytest.raises(SpecError, match=rf"^'caps\.csv' has two lines for '{named}'; write only one\.$"):
+@pytest.mark.parametrize("value", ["HIV", ""])
+def test_value_that_comes_twice_is_refused(desk: Path, value: str) -> None:
+    with refuses(SpecError, "repeated-value", file="caps.csv"):
         read_value_entries(written(f"value,cap\n{value},1/3\nflu,1\n{value},1/3\n"), ("cap",))
 
 
 @pytest.mark.parametrize("text", ["", "value,cap\n", "value,cap\n\n\n"], ids=["empty", "header", "blank lines"])
 def test_file_without_a_value_is_refused(desk: Path, text: str) -> None:
-    with pytest.raises(SpecError, match=r"^'caps\.csv' names no value; write a line for each value to protect\.$"):
+    with refuses(SpecError, "no-values", file="caps.csv"):
         read_value_entries(written(text), ("cap",))
 
 
@@ -146,14 +148,14 @@ def test_values_are_matched_by_themselves_or_by_their_text() -> None:
 
 
 def test_missing_value_is_no_text() -> None:
-    with pytest.raises(SpecError, match=r"^there is a cap for a value that is not in the domain: '\(missing\)'"):
+    with refuses(SpecError, "value-outside-domain", what="cap", values=1):
         match_to_domain({"(missing)": 1}, [None], "cap")
 
 
 def test_values_outside_the_domain_are_named_three_at_most() -> None:
-    sentence = r"^there is a bound for a value that is not in the domain: 'a', 'b', 'c'; correct it\.$"
-    with pytest.raises(SpecError, match=sentence):
+    with refuses(SpecError, "value-outside-domain", what="bound", values=4) as caught:
         match_to_domain(dict.fromkeys("dcbax", 1), ["x"], "bound")
+    assert [value for value in "abcdx" if f"'{value}'" in str(caught.value)] == ["a", "b", "c"]
 
 
 @given(st.dictionaries(st.text("abc", max_size=2), st.integers()), st.lists(st.text("abc", max_size=2), unique=True))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accepted import ALL_ACCEPTED
+from refusals import refuses
 from selection import examples
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
@@ -234,14 +235,14 @@ def test_one_bound_for_all_values_is_no_looser_than_any_that_was_asked_for(name:
 
 
 @pytest.mark.parametrize("name", ["uniform", "subset", "harmonic"])
-def test_bounds_that_let_nothing_be_told_are_refused_in_one_sentence(name: str) -> None:
+def test_bounds_that_let_nothing_be_told_are_refused(name: str) -> None:
     close = BreachBound("1/2", Fraction(10**30 + 1, 2 * 10**30))
     spec = BreachBoundPerValue({0: close, 1: BreachBound("1/4", "1/3")})
-    with pytest.raises(InfeasibleError, match=r"so close to (its|the) prior"):
+    with refuses(InfeasibleError, "posterior-too-close"):
         choose(Histogram.of(range(3), [1, 2, 3]), spec, DRAWS, name)
 
 
 @pytest.mark.parametrize("name", ["magic", "", "auto"])
-def test_options_of_no_mechanism_are_refused_in_one_sentence(name: str) -> None:
-    with pytest.raises(SpecError, match=f"^the mechanism '{name}' is unknown; there are uniform, [^.]*\\.$"):
+def test_options_of_no_mechanism_are_refused(name: str) -> None:
+    with refuses(SpecError, "unknown-mechanism", mechanism=name):
         choose({"flu": 1, "HIV": 1}, BOUND, DRAWS, options={name: fine_grain.Options()})

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from refusals import refuses
 from sfumato._core.random_draws import Draws
 from sfumato._profile.column_checks import (
     check_lines,
@@ -79,19 +80,19 @@ def test_plain_types_can_be_published(kind: pa.DataType) -> None:
 )
 def test_other_types_are_refused_unless_left_out(kind: pa.DataType) -> None:
     schema = pa.schema([("x", kind), ("y", pa.string())])
-    with pytest.raises(SchemaError, match=r"'x' is of type .*, which cannot be published; .* \(`drop=\['x'\]`\)"):
+    with refuses(SchemaError, "unpublishable-type", column="x", type=str(kind)):
         check_types(schema, ["x", "y"])
     check_types(schema, ["y"])
 
 
-def test_numbers_beyond_64_bits_are_refused_with_how_to_read_them() -> None:
-    with pytest.raises(SchemaError, match=r"beyond 64 bits; read it as text \(`text=\['x'\]`\)"):
+def test_numbers_beyond_64_bits_are_refused() -> None:
+    with refuses(SchemaError, "numbers-too-large", column="x"):
         check_types(pa.schema([("x", OVERSIZED)]), ["x"])
 
 
-@pytest.mark.parametrize(("rows", "words"), [(0, "the table is empty"), (1, "the table has one row")])
-def test_table_of_too_few_rows_is_refused(rows: int, words: str) -> None:
-    with pytest.raises(SchemaError, match=words):
+@pytest.mark.parametrize(("rows", "code"), [(0, "empty-table"), (1, "one-row-table")])
+def test_table_of_too_few_rows_is_refused(rows: int, code: str) -> None:
+    with refuses(SchemaError, code):
         check_rows(profiled(x=[1] * rows, s=["a"] * rows))
 
 
@@ -130,7 +131,7 @@ def test_declared_domain_keeps_its_order_and_its_unused_values() -> None:
 def test_column_of_too_many_values_is_carried_along_if_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfumato._profile.table_profile.MOST_VALUES", 3)
     given = {"x": pa.array([1, 2, 3, 4, None], type=pa.int16()), "s": ["a", "b", "a", "b", "a"]}
-    with pytest.raises(SchemaError, match=r"has more than 1,048,576 different values or 256 MiB of "):
+    with refuses(SchemaError, "nearly-unique", column="x", most_values=1 << 20):
         columns(Schema.of("s", public="*"), **given)
     assert columns(Schema.of("s", keep=["x"], public="*"), **given)["x"] == RawColumn("x", pa.int16(), has_missing=True)
 
@@ -138,7 +139,7 @@ def test_column_of_too_many_values_is_carried_along_if_confirmed(monkeypatch: py
 def test_sensitive_column_of_too_many_values_is_refused_even_if_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfumato._profile.table_profile.MOST_VALUES", 3)
     profile, schema = profiled(x=[1, 1, 1, 1], s=["a", "b", "c", "d"]), Schema.of("s", keep=["s"], public="*")
-    with pytest.raises(SchemaError, match="the sensitive column 's' has too many values to be protected; group them"):
+    with refuses(SchemaError, "too-many-values", column="s"):
         decide_sensitive_domain(profile, schema, decide_table_columns(profile, schema), 0)
 
 
@@ -149,7 +150,7 @@ def test_columns_that_are_protected_each_for_itself_have_as_many_combinations_as
     assert found.is_independent
     assert found.sizes == (2, 3)
     assert found.domain == (("a", "c"), ("a", "d"), ("a", "e"), ("b", "c"), ("b", "d"), ("b", "e"))
-    with pytest.raises(SchemaError, match="the sensitive columns have 6 possible combinations"):
+    with refuses(SchemaError, "too-many-combinations", combinations=6):
         decide_sensitive_domain(profile, schema, columns, 5)
 
 
@@ -158,7 +159,7 @@ def test_column_is_nearly_unique_if_most_records_are_alone(alone: int, is_refuse
     values = [*range(alone), *[99] * (10 - alone)]
     schema = Schema.of("s", public="*")
     if is_refused:
-        with pytest.raises(SchemaError, match=rf"nearly unique \({alone} of the 10 records"):
+        with refuses(SchemaError, "nearly-unique", column="x", unique=alone, records=10):
             columns(schema, x=values, s=["a", "b"] * 5)
     else:
         columns(schema, x=values, s=["a", "b"] * 5)
@@ -166,7 +167,7 @@ def test_column_is_nearly_unique_if_most_records_are_alone(alone: int, is_refuse
 
 
 def test_missing_values_alone_are_refused() -> None:
-    with pytest.raises(SchemaError, match=r"column 'x' holds only missing values; drop it \(`drop=\['x'\]`\)"):
+    with refuses(SchemaError, "only-missing-values", column="x"):
         columns(Schema.of("s", public="*"), x=pa.nulls(2, pa.string()), s=["a", "b"])
 
 
@@ -176,7 +177,7 @@ def test_column_of_many_values_is_nearly_unique_if_most_records_share_theirs_wit
 ) -> None:
     table = {"x": list(range(values)) * records, "s": [row % 2 for row in range(values * records)]}
     if is_refused:
-        with pytest.raises(SchemaError, match="share it with at most 3 others"):
+        with refuses(SchemaError, "nearly-unique", column="x", unique=0, nearly_unique=values * records):
             columns(Schema.of("s", public="*"), **table)
     else:
         columns(Schema.of("s", public="*"), **table)
@@ -186,7 +187,7 @@ def test_column_of_many_values_is_nearly_unique_if_most_records_share_theirs_wit
 def test_long_values_are_refused_even_if_confirmed(length: int, is_refused: bool) -> None:
     schema = Schema.of("s", keep=["x", "s"], public="*")
     if is_refused:
-        with pytest.raises(SchemaError, match="values of more than 1000 characters"):
+        with refuses(SchemaError, "values-too-long", column="x", longest=1000):
             columns(schema, x=["☕" * length, "b"], s=["a", "b"])
     else:
         columns(schema, x=["☕" * length, "b"], s=["a", "b"])
@@ -202,9 +203,9 @@ def test_texts_that_are_too_many_to_be_kept_are_looked_at_all_the_same(
     for place in range(4):
         long, broken = list(fine), list(fine)
         long[place], broken[place] = "x" * 1001, "a\nb"
-        with pytest.raises(SchemaError, match="values of more than 1000 characters"):
+        with refuses(SchemaError, "values-too-long", column="x", longest=1000):
             columns(schema, x=long, s=["a", "b"] * 2)
-        with pytest.raises(SchemaError, match="column 'x' holds values with line breaks"):
+        with refuses(SchemaError, "line-breaks", column="x"):
             check_lines(profiled(x=broken, s=["a", "b"] * 2), Schema.of("s", public="*"))
 
 
@@ -214,7 +215,7 @@ def test_line_breaks_are_refused_unless_confirmed(name: str, line_break: str) ->
     given: dict[str, Any] = {"n": [1, 2] * 2, "x": ["a", "b"] * 2, "s": ["a", "b"] * 2}
     check_lines(profiled(**given), Schema.of("s", public="*"))
     given[name] = ["a", f"a{line_break}b"] * 2
-    with pytest.raises(SchemaError, match=f"column '{name}' holds values with line breaks"):
+    with refuses(SchemaError, "line-breaks", column=name):
         check_lines(profiled(**given), Schema.of("s", public="*"))
     check_lines(profiled(**given), Schema.of("s", keep=[name], public="*"))
 
@@ -225,7 +226,7 @@ def test_line_breaks_are_refused_unless_confirmed(name: str, line_break: str) ->
     ids=["decimal", "infinite"],
 )
 def test_numbers_that_are_no_categories_are_refused_only_where_they_are_protected(values: pa.Array) -> None:
-    with pytest.raises(SchemaError, match=r"\(`ranges=\{'s': \[0, 10, 20\]\}`\)"):
+    with refuses(SchemaError, "sensitive-decimals", column="s"):
         columns(Schema.of("s", public="*"), x=[1, 1, 1, 1], s=values)
     columns(Schema.of("s", public="*"), x=values, s=["a", "b", "a", "b"])
 
@@ -235,13 +236,13 @@ def test_times_finer_than_a_microsecond_are_refused(name: str) -> None:
     times = pa.array([1000, 2000] * 2, pa.timestamp("ns"))
     columns(Schema.of("s", public="*"), **{"x": ["a", "b"] * 2, "s": ["a", "b"] * 2, name: times})
     finer = pa.array([1000, 2001] * 2, pa.timestamp("ns"))
-    with pytest.raises(SchemaError, match=f"column '{name}' holds times finer than a microsecond"):
+    with refuses(SchemaError, "times-too-fine", column=name):
         columns(Schema.of("s", public="*"), **{"x": ["a", "b"] * 2, "s": ["a", "b"] * 2, name: finer})
 
 
 def test_missing_sensitive_values_are_an_error_on_request_only() -> None:
     given = {"x": [1, 1, 1, 1], "s": ["a", "a", None, "a"]}
-    with pytest.raises(SchemaError, match="1 records have no 's', and missing values were declared an error"):
+    with refuses(SchemaError, "missing-values", column="s", records=1):
         columns(Schema.of("s", nulls="error", public="*"), **given)
     assert columns(Schema.of("s", nulls="value", public="*"), **given)["s"].domain == ("a", None)
 
@@ -257,7 +258,7 @@ def test_missing_public_values_are_no_error() -> None:
 @pytest.mark.parametrize(("more", "named"), [(3, "'0', '1', '2';"), (7, "'0', '1', '2', '3', '4' and 2 more;")])
 def test_values_outside_the_domain_are_named_by_the_first_few(more: int, named: str) -> None:
     values = [str(number) for number in range(more)]
-    with pytest.raises(SchemaError, match=f"holds {more} values outside its declared domain; correct") as caught:
+    with refuses(SchemaError, "value-outside-domain", column="s", values=more, declared_by="domain") as caught:
         columns(Schema.of("s", domains={"s": ["a"]}, keep=["s"], public="*"), x=[1] * (more + 2), s=[*values, "a", "a"])
     assert f"outside its declared domain: {named}" in caught.value.sentence_with_values
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from refusals import refuses
 from selection import examples
 from sfumato._core.random_draws import Draws
 from sfumato._engines.local_engine import LocalEngine
@@ -146,24 +147,22 @@ def test_ties_are_decided_by_the_key(tmp_path: Path) -> None:
 def test_rows_of_nobody_are_refused(tmp_path: Path) -> None:
     found = grouping(tmp_path, [1, None, 2, None])
     for rows in (PersonRows(), PersonRows(3), PersonRows(one_row=OneRow(RowChoice.RANDOM))):
-        with pytest.raises(SchemaError, match="2 rows have no 'p'"):
+        with refuses(SchemaError, "missing-person", column="p", rows=2):
             found.select_rows(rows, DRAWS)
 
 
-def test_persons_with_more_rows_are_refused_with_how_many_and_what_can_be_done(tmp_path: Path) -> None:
+def test_persons_with_more_rows_are_refused_with_how_many_there_are(tmp_path: Path) -> None:
     found = grouping(tmp_path, [1, 1, 1, 2, 2, 3])
-    with pytest.raises(SchemaError, match=r"2 of 3 persons have several rows \(the same 'p', up to 3 times\)"):
+    with refuses(SchemaError, "several-rows-per-person", column="p", repeated=2, persons=3, most=1, largest=3):
         found.select_rows(PersonRows(), DRAWS)
-    with pytest.raises(
-        SchemaError, match=r"1 of 3 persons have more than 2 rows .*`rows_per_person=K`, and `surplus='drop'`"
-    ):
+    with refuses(SchemaError, "several-rows-per-person", column="p", repeated=1, persons=3, most=2):
         found.select_rows(PersonRows(2), DRAWS)
     assert found.select_rows(PersonRows(3), DRAWS) == (found.source, 0)
 
 
 def test_table_that_grew_is_refused() -> None:
     source = SelectedSource(MemorySource(pa.table({"p": range(20)})), np.zeros(1, dtype=np.uint8), 0)
-    with pytest.raises(SourceError, match="it has more rows than before"):
+    with refuses(SourceError, "table-changed"):
         list(source.read_batches(["p"], 20))
 
 
@@ -176,7 +175,7 @@ def test_selection_has_the_columns_and_the_fingerprint_of_its_source() -> None:
 
 def test_texts_have_no_first_row(tmp_path: Path) -> None:
     """Letter by letter 01.12.2023 would come before 31.01.2023, and 10 before 9."""
-    with pytest.raises(SchemaError, match="'place' is of type string"):
+    with refuses(SchemaError, "rows-not-ordered", column="place", type="string"):
         chosen(
             grouping(tmp_path, [1, 1], ["31.01.2023", "01.12.2023"]),
             PersonRows(one_row=OneRow(RowChoice.FIRST, "place")),
@@ -201,7 +200,7 @@ def test_what_is_no_number_comes_last(tmp_path: Path) -> None:
 def test_empty_texts_and_what_is_no_number_are_nobody(tmp_path: Path, nobody: Any) -> None:
     others = ["a", "b"] if isinstance(nobody, str) else [1.0, 2.0]
     for rows in (PersonRows(), PersonRows(one_row=OneRow(RowChoice.RANDOM))):
-        with pytest.raises(SchemaError, match="1 rows have no 'p'"):
+        with refuses(SchemaError, "missing-person", column="p", rows=1):
             grouping(tmp_path, [*others, nobody]).select_rows(rows, DRAWS)
 
 

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from refusals import refuses
 from releases import people, published, published_by
 from sfumato._query.answer import Answer
 from sfumato._query.counting.count_request import CountQuery
@@ -110,10 +111,9 @@ def test_value_that_is_not_there_is_told_wherever_it_stands(release: Release, sq
 
 def test_protected_value_that_would_leave_nothing_is_refused_with_the_nearest(release: Release) -> None:
     for where in ("disease = 'hiv'", "disease = 'hiv' AND sex = 'F'", "disease IN ('hiv', 'flue')"):
-        with pytest.raises(
-            QueryError, match=r"^no value of 'disease' satisfies the condition; did you mean 'HIV'\? Its"
-        ):
+        with refuses(QueryError, "no-matching-value", column="disease") as refused:
             release.count(where=where)
+        assert "did you mean 'HIV'?" in str(refused.value)
 
 
 def test_many_counts_tell_which_no_record_satisfies(release: Release) -> None:
@@ -142,9 +142,7 @@ def test_number_or_group_that_is_not_there_is_told(tmp_path_factory: pytest.Temp
         answer(numbers, "disease IN (410, 4100)").note or ""
     )
     assert answer(numbers, "disease IN (410, '411', 412.0)").note is None
-    with pytest.raises(
-        QueryError, match=r"^'disease' has no value '410': its values are whole numbers, such as 410\.$"
-    ):
+    with refuses(QueryError, "value-of-other-type", column="disease"):
         numbers.count("410")
     chapters = Hierarchy.of(
         ("own", "kind"), [(name, "lung") for name in ("flu", "cold", "asthma")] + [("HIV", "blood")]

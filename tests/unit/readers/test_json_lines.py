@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refuses
 from sfumato._readers import json_lines
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import ReadOptions
 from sfumato._readers.sources import RowProgress, ignore_rows
 from sfumato._readers.type_inference import OVERSIZED
-from sfumato.errors import SchemaError, SourceError
+from sfumato.errors import ErrorField, SchemaError, SourceError
 
 
 def opened(desk: Path, *lines: str, **how: Any) -> pa.Table:
@@ -80,30 +81,32 @@ def test_mixed_column_is_text_on_request(desk: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "code", "facts"),
     [
-        ('{"x": 1', "line 2 of 't.jsonl' is not a JSON object"),
-        ("[1, 2]", "line 2 of 't.jsonl' is not a JSON object"),
-        ('{"x": NaN}', "line 2 of 't.jsonl' is not a JSON object"),
-        ("[" * 100_000, "line 2 of 't.jsonl' is not a JSON object"),
-        ('{"x": {"secret": 1}}', "'x' in 't.jsonl' holds lists or objects"),
-        ('{"x": "secret"}', "'x' holds values of several types"),
+        ('{"x": 1', "invalid-line", {"file": "t.jsonl", "line": 2}),
+        ("[1, 2]", "invalid-line", {"file": "t.jsonl", "line": 2}),
+        ('{"x": NaN}', "invalid-line", {"file": "t.jsonl", "line": 2}),
+        ("[" * 100_000, "invalid-line", {"file": "t.jsonl", "line": 2}),
+        ('{"x": {"secret": 1}}', "nested-values", {"column": "x", "file": "t.jsonl"}),
+        ('{"x": "secret"}', "mixed-types", {"column": "x"}),
     ],
 )
-def test_line_that_fits_nowhere_is_refused_and_not_repeated(line: str, words: str, desk: Path) -> None:
-    with pytest.raises(SourceError, match=words) as caught:
+def test_line_that_fits_nowhere_is_refused_and_not_repeated(
+    line: str, code: str, facts: dict[str, ErrorField], desk: Path
+) -> None:
+    with refuses(SourceError, code, **facts) as caught:
         opened(desk, '{"x": 1}', line)
     assert "secret" not in str(caught.value)
 
 
 def test_file_without_a_line_is_refused(desk: Path) -> None:
-    with pytest.raises(SchemaError, match="the table is empty"):
+    with refuses(SchemaError, "empty-table"):
         opened(desk, "")
 
 
 def test_other_encoding_is_named(desk: Path) -> None:
     (desk / "t.jsonl").write_bytes('{"x": "été"}'.encode("latin-1"))
-    with pytest.raises(SourceError, match="is not utf-8 text"):
+    with refuses(SourceError, "other-encoding", file="t.jsonl", encoding="utf-8"):
         read(desk / "t.jsonl")
     assert read(desk / "t.jsonl", encoding="latin-1").column("x").to_pylist() == ["été"]
 
@@ -120,6 +123,6 @@ def test_few_long_lines_are_read_as_many_short_ones(desk: Path, monkeypatch: pyt
     monkeypatch.setattr(json_lines, "BLOCK_SIZE", 20)
     told: list[int] = []
     (desk / "t.jsonl").write_text('{"a": 1}\n{"a": 2}\n{"a": "long enough"}\n{"a": 3}\n')
-    with pytest.raises(SourceError, match="several types"):
+    with refuses(SourceError, "mixed-types", column="a"):
         json_lines.JsonLines((desk / "t.jsonl",)).open_stream((), told.append)
     assert told == [3, 4]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from refusals import refuses
 from sfumato._core.object_store import Address
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import ReadOptions
@@ -94,13 +94,13 @@ def test_object_belongs_to_the_first_reader_that_knows_it() -> None:
     table = pa.table({"x": [1]})
     found = [find_reader_of_object(each).name for each in (table, table.to_pandas(), table.to_reader())]
     assert found == ["Arrow table", "pandas", "Arrow stream"]
-    with pytest.raises(SourceError, match="'int' cannot be read"):
+    with refuses(SourceError, "unknown-table-type", type="int"):
         find_reader_of_object(3)
 
 
 def test_files_in_stores_are_for_readers_that_take_them(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Address, "is_file", lambda self: True)
-    with pytest.raises(SourceError, match=re.escape("a DuckDB file cannot be opened; copy it here first")):
+    with refuses(SourceError, "table-in-store", file="a.duckdb", format="DuckDB"):
         open_source("s3://bucket/a.duckdb::people", desk / "spool")
 
 

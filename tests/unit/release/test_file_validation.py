@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from command_line import fail, run, run_apart
+from refusals import refuses
 from releases import WAYS, edit_manifest, people, published_by, read_json
 from selection import examples
 from sfumato._query.counting.count_request import CountQuery
@@ -34,7 +35,7 @@ from sfumato._records.bucket_records import BUCKET_CONTENTS, BUCKET_RECORDS
 from sfumato._release import untrusted_files as sizes
 from sfumato._release.manifest import MANIFEST, README, WEIGHTS
 from sfumato._release.release_folder import pack, unpack
-from sfumato.errors import ReleaseFormatError, SfumatoError
+from sfumato.errors import ErrorField, ReleaseFormatError, SfumatoError
 
 ROWS = 120
 QUESTION = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"
@@ -53,10 +54,10 @@ def folder(made: dict[str, Path], desk: Path) -> Path:
     return Path(shutil.copytree(made["uniform"], desk / "release"))
 
 
-def refused(folder: Path, words: str) -> None:
+def refused(folder: Path, code: str, **facts: ErrorField) -> None:
     """Opening is refused, in Python and by every command, without much memory."""
     tracemalloc.start()
-    with pytest.raises(ReleaseFormatError, match=words):
+    with refuses(ReleaseFormatError, code, **facts):
         Release.open(folder)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -72,7 +73,7 @@ def refused(folder: Path, words: str) -> None:
 def test_link_to_a_file_outside_is_refused(folder: Path, name: str) -> None:
     (folder / name).rename(folder.parent / name)
     (folder / name).symlink_to(folder.parent / name)
-    refused(folder, rf"^{name} of the release is a link to somewhere else; get the release again")
+    refused(folder, "link", file=name)
 
 
 @pytest.mark.parametrize("target", ["/dev/zero", "/etc/passwd", "../../nowhere", "datapackage.json"])
@@ -83,10 +84,10 @@ def test_link_to_anything_else_is_refused(folder: Path, name: str, target: str) 
     (folder / name).unlink()
     (folder / name).symlink_to(target)
     if (name, target) == (DATA_FILE, MANIFEST):
-        with pytest.raises(ReleaseFormatError, match="cannot be read"):
+        with refuses(ReleaseFormatError, "damaged-file", file="data.parquet"):
             Release.open(folder).count("flu")
     else:
-        refused(folder, "is a link to somewhere else|has no readable|is not a release")
+        refused(folder, "link", file=name)
 
 
 def test_links_inside_and_to_the_whole_are_followed(folder: Path) -> None:
@@ -100,9 +101,7 @@ def test_links_inside_and_to_the_whole_are_followed(folder: Path) -> None:
 def test_pipe_is_refused_and_not_waited_for(folder: Path, name: str) -> None:
     (folder / name).unlink()
     os.mkfifo(folder / name)
-    with pytest.raises(
-        ReleaseFormatError, match=rf"^{name} of the release is not a regular file; get the release again"
-    ):
+    with refuses(ReleaseFormatError, "not-a-regular-file", file=name):
         Release.open(folder)
 
 
@@ -114,12 +113,12 @@ def test_pipe_is_refused_and_not_waited_for(folder: Path, name: str) -> None:
 def test_path_that_is_no_file_of_a_release_is_refused(folder: Path, path: Any, number: int) -> None:
     shutil.copy(folder / DATA_FILE, folder.parent / DATA_FILE)
     edit_manifest(folder, lambda written: written["resources"][number].update(path=path))
-    refused(folder, rf"^{MANIFEST} names .*, which is not a file of a release; get the release again")
+    refused(folder, "foreign-file", file=str(path))
 
 
 def test_file_that_is_listed_beside_those_of_the_release_is_refused(folder: Path) -> None:
     edit_manifest(folder, lambda written: written["resources"].append({"name": "more", "path": "../more.csv"}))
-    refused(folder, rf"^{MANIFEST} names '../more.csv', which is not a file of a release")
+    refused(folder, "foreign-file", file="../more.csv")
 
 
 # ------------------------------------------------------------------------------------------------------------- archives
@@ -284,24 +283,24 @@ def test_number_is_written_as_footers_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("claimed", "words"),
+    ("claimed", "code"),
     [
-        (10**12, r"^data\.parquet claims to have 1,000,000,000,000 records, more than any release can have"),
-        (2**62, "more than any release can have"),
-        (-5, r"claims to have -5 records|cannot be read"),
-        (10**10, r"^data\.parquet claims to have 10,000,000,000 records in [\d,]+ bytes, which is absurd"),
+        (10**12, "too-many-records"),
+        (2**62, "too-many-records"),
+        (-5, "too-many-records"),
+        (10**10, "implausible-record-count"),
     ],
 )
-def test_table_that_claims_too_many_records_is_refused(folder: Path, claimed: int, words: str) -> None:
+def test_table_that_claims_too_many_records_is_refused(folder: Path, claimed: int, code: str) -> None:
     claiming(folder / DATA_FILE, ROWS, claimed)
     edit_manifest(folder)
-    refused(folder, words)
+    refused(folder, code, file=DATA_FILE, records=claimed)
 
 
 def test_table_that_has_other_records_than_it_says_is_refused(folder: Path) -> None:
     claiming(folder / DATA_FILE, ROWS, ROWS + 1, times=1)
     edit_manifest(folder)
-    refused(folder, r"^data\.parquet does not have the number of records that it claims")
+    refused(folder, "inconsistent-record-count", file=DATA_FILE)
 
 
 @pytest.mark.slow
@@ -310,7 +309,7 @@ def test_table_of_one_record_repeated_is_refused(folder: Path) -> None:
     repeated(folder / DATA_FILE, rows)
     assert (folder / DATA_FILE).stat().st_size < rows // sizes.MOST_ROWS_PER_BYTE
     edit_manifest(folder)
-    refused(folder, r"^data\.parquet claims to have 5,000,000 records in [\d,]+ bytes, which is absurd")
+    refused(folder, "implausible-record-count", file=DATA_FILE, records=rows)
 
 
 @pytest.mark.slow
@@ -319,7 +318,7 @@ def test_table_of_too_many_columns_is_refused(folder: Path) -> None:
     wide = {f"c{each}": table.column("sex") for each in range(sizes.MOST_COLUMNS)}
     rewrite(folder / DATA_FILE, pa.table({**dict(zip(table.column_names, table.columns, strict=True)), **wide}))
     edit_manifest(folder)
-    refused(folder, r"^data\.parquet has 10,003 columns, more than any release can have")
+    refused(folder, "too-many-columns", file=DATA_FILE, columns=10_003)
 
 
 def test_text_that_swells_is_refused(folder: Path) -> None:
@@ -328,21 +327,21 @@ def test_text_that_swells_is_refused(folder: Path) -> None:
     text = pa.DictionaryArray.from_arrays(np.zeros(ROWS, dtype=np.int8), pa.array(["x" * 10_000_000]))
     rewrite(folder / DATA_FILE, table.set_column(table.column_names.index("sex"), "sex", text))
     edit_manifest(folder)
-    refused(folder, r"^data\.parquet would unpack from [\d,]+ to [\d,]+ bytes, which is absurd")
+    refused(folder, "unpacks-too-large", file=DATA_FILE)
 
 
 def test_part_that_claims_to_swell_is_refused(folder: Path) -> None:
     whole = pq.read_metadata(folder / DATA_FILE).row_group(0)
     claiming(folder / DATA_FILE, whole.total_byte_size, 1 << 50)
     edit_manifest(folder)
-    refused(folder, r"^data\.parquet would unpack from")
+    refused(folder, "unpacks-too-large", file=DATA_FILE)
 
 
 def test_weights_of_more_values_than_the_design_has_are_refused(folder: Path) -> None:
     table = pq.read_table(folder / WEIGHTS)
     rewrite(folder / WEIGHTS, pa.concat_tables([table] * 300))
     edit_manifest(folder)
-    refused(folder, r"^weights\.parquet has 1,200 lines, and a release like this one needs at most 8")
+    refused(folder, "too-many-lines", file=WEIGHTS, lines=1_200, limit=8)
 
 
 @pytest.mark.parametrize("mechanism", ["buckets", "anatomy"])
@@ -351,7 +350,7 @@ def test_more_lines_of_buckets_than_records_are_refused(made: dict[str, Path], d
     table = pq.read_table(folder / BUCKET_CONTENTS)
     rewrite(folder / BUCKET_CONTENTS, pa.concat_tables([table] * ROWS))
     edit_manifest(folder)
-    refused(folder, rf"^st\.parquet has [\d,]+ lines, and a release like this one needs at most {ROWS}")
+    refused(folder, "too-many-lines", file=BUCKET_CONTENTS, limit=ROWS)
 
 
 def test_lines_of_buckets_that_take_no_space_are_refused(made: dict[str, Path], desk: Path) -> None:
@@ -359,7 +358,7 @@ def test_lines_of_buckets_that_take_no_space_are_refused(made: dict[str, Path], 
     for name in (BUCKET_RECORDS, BUCKET_CONTENTS):
         repeated(folder / name, sizes.FEW_ROWS)
     edit_manifest(folder)
-    refused(folder, r"^st\.parquet has 1,048,576 lines, and a release like this one needs at most")
+    refused(folder, "too-many-lines", file=BUCKET_CONTENTS, lines=sizes.FEW_ROWS)
 
 
 @pytest.mark.parametrize("kind", ["long bits", "texts"])
@@ -369,7 +368,7 @@ def test_sets_of_another_length_are_refused(made: dict[str, Path], desk: Path, k
     wide = pa.array([bytes(2000)] * ROWS, pa.binary(2000) if kind == "long bits" else pa.binary())
     rewrite(folder / DATA_FILE, table.set_column(table.column_names.index("disease"), "disease", wide))
     edit_manifest(folder)
-    refused(folder, r"^the release contains sets that do not fit its domain")
+    refused(folder, "set-outside-domain")
 
 
 @pytest.mark.slow
@@ -384,7 +383,7 @@ def test_value_outside_the_domain_is_refused(folder: Path) -> None:
         lambda: release.weights("flu"),
         lambda: release.count_many([CountQuery({}, ["flu"])]),
     ):
-        with pytest.raises(ReleaseFormatError, match="contains a value outside its domain"):
+        with refuses(ReleaseFormatError, "value-outside-domain"):
             ask()
 
 

@@ -21,6 +21,7 @@ import pytest
 from accepted import ALL_ACCEPTED
 from command_line import BOUND, content, people, publishing, succeed, write_csv
 from moments import run_scenario
+from refusals import refuses
 from releases import people as small_table
 from sfumato import BreachBound, LocalEngine, Request, Schema, TargetError, publish
 from sfumato._engines import shuffle
@@ -158,20 +159,20 @@ def test_target_may_be_new(desk: Path) -> None:
 @pytest.mark.parametrize("make", [Path.touch, Path.mkdir, _release], ids=["file", "directory", "release"])
 def test_existing_target_needs_force(make: Callable[[Path], Any], desk: Path) -> None:
     make(desk / "release")
-    with pytest.raises(TargetError, match="exists; choose another name, or replace it with `force=True`"):
+    with refuses(TargetError, "target-exists", file=str(desk / "release")):
         check_target(desk / "release", force=False)
 
 
 @pytest.mark.parametrize("force", [False, True])
 def test_link_to_nowhere_is_something_that_exists(force: bool, desk: Path) -> None:
     (desk / "release").symlink_to("nowhere")
-    with pytest.raises(TargetError, match="'release' exists"):
+    with refuses(TargetError, "target-not-a-release" if force else "target-exists", file="release"):
         check_target(Path("release"), force=force)
 
 
 @pytest.mark.parametrize("name", [".", "..", "/", "release/.."])
 def test_target_needs_a_name_of_its_own(name: str, desk: Path) -> None:
-    with pytest.raises(TargetError, match="is not a valid name for a release"):
+    with refuses(TargetError, "invalid-target", file=str(Path(name))):
         check_target(Path(name), force=True)
 
 
@@ -180,21 +181,21 @@ def test_force_replaces_a_release_or_nothing(make: Callable[[Path], Any], desk: 
     make(desk / "release")
     check_target(desk / "release", force=True)
     (desk / "release" / "notes.txt").touch()
-    with pytest.raises(TargetError, match="is not a release, so it is not replaced"):
+    with refuses(TargetError, "target-not-a-release", file=str(desk / "release")):
         check_target(desk / "release", force=True)
 
 
 def test_force_keeps_a_directory_of_something_else(desk: Path) -> None:
     (desk / "photos").mkdir()
     (desk / "photos" / "photo.jpg").touch()
-    with pytest.raises(TargetError, match="is not a release, so it is not replaced"):
+    with refuses(TargetError, "target-not-a-release", file=str(desk / "photos")):
         check_target(desk / "photos", force=True)
 
 
 @pytest.mark.parametrize("plan_file", ["release", "release/plan", "release/deep/plan", "other/../release/plan"])
 def test_plan_file_cannot_lie_in_the_release(plan_file: str, desk: Path) -> None:
     (desk / plan_file).parent.mkdir(parents=True, exist_ok=True)
-    with pytest.raises(TargetError, match=r"cannot be in the release"):
+    with refuses(TargetError, "inside-release", path=plan_file):
         check_plan_file(Path(plan_file), Path("release"))
 
 
@@ -305,7 +306,7 @@ def _appearing(make: Callable[[], Any]) -> LocalEngine:
 @every_target
 def test_what_appears_at_the_target_while_publishing_is_never_replaced(target: str, renaming: str, desk: Path) -> None:
     engine = _appearing(lambda: _photos(desk / target))
-    with pytest.raises(TargetError, match=rf"^'{target}' appeared during the publication, and is not replaced"):
+    with refuses(TargetError, "target-appeared", file=target):
         publish(REQUEST, target, plan_file="plan", engine=engine)
     assert content(desk) == {target: None, f"{target}/photo.jpg": b"holiday"}
 
@@ -315,7 +316,7 @@ def test_what_appears_at_the_target_while_publishing_is_never_replaced(target: s
 def test_nothing_is_replaced_without_force(thing: str, target: str, renaming: str, desk: Path) -> None:
     THINGS[thing](desk / target)
     before = content(desk)
-    with make_staging_folder(desk / target) as folder, pytest.raises(TargetError, match=f"{target}' appeared during"):
+    with make_staging_folder(desk / target) as folder, refuses(TargetError, "target-appeared", file=str(desk / target)):
         move_into_place(_built(folder / "built", target, "new"), desk / target, folder, force=False)
     assert content(desk) == before
     assert (thing == "link") == (desk / target).is_symlink()
@@ -330,7 +331,7 @@ def test_force_replaces_nothing_that_took_the_place_of_a_release(target: str, re
         (desk / target).rename("moved")
         _photos(desk / target)
 
-    with pytest.raises(TargetError, match="exists and is not a release, so it is not replaced"):
+    with refuses(TargetError, "target-not-a-release", file=target):
         publish(REQUEST, target, force=True, plan_file="plan", engine=_appearing(take_its_place))
     assert content(desk / target) == {"photo.jpg": b"holiday"}
     shutil.rmtree(target)
@@ -348,7 +349,7 @@ def test_force_replaces_a_release_or_an_empty_directory(thing: str, target: str,
         if thing in ("release", "empty directory"):
             move_into_place(built, desk / target, folder, force=True)
         else:
-            with pytest.raises(TargetError, match="exists and is not a release, so it is not replaced"):
+            with refuses(TargetError, "target-not-a-release", file=str(desk / target)):
                 move_into_place(built, desk / target, folder, force=True)
     if thing in ("release", "empty directory"):
         _built(desk / "expected", target, "new")
@@ -373,7 +374,7 @@ def test_what_comes_after_the_last_look_goes_back_to_its_place(
     monkeypatch.setattr(staging, "check_target", look_and_lose)
     with (
         make_staging_folder(desk / target) as folder,
-        pytest.raises(TargetError, match="is not a release, so it is not replaced"),
+        refuses(TargetError, "target-not-a-release", file=str(desk / target)),
     ):
         move_into_place(_built(folder / "built", target, "new"), desk / target, folder, force=True)
     assert set(os.listdir(desk)) == {target, "moved"}
@@ -392,13 +393,14 @@ def test_old_release_whose_name_is_taken_between_two_renames_is_kept_and_comes_b
 
     monkeypatch.setattr(atomic_renames, "renameat2", lambda old, new, flags: False)
     monkeypatch.setattr(staging, "rename_new", take)
-    with pytest.raises(TargetError, match=r"the old release is now '.*aside/release"):
+    with refuses(TargetError, "target-appeared", file=str(desk / "release")) as refused:
         publish(REQUEST, desk / "release", force=True)
+    assert str(refused.value.fields["old_release"]).endswith("aside/release")
     monkeypatch.setattr(staging, "rename_new", atomic_renames.rename_new)
     remove_stale(desk / "release")
     assert content(desk / "release") == {"photo.jpg": b"holiday"}
     shutil.rmtree(desk / "release")
-    with pytest.raises(TargetError, match="exists; choose another name"):
+    with refuses(TargetError, "target-exists", file=str(desk / "release")):
         publish(REQUEST, desk / "release")
     assert content(desk) == {"release": None, **{f"release/{name}": each for name, each in old.items()}}
 
@@ -469,7 +471,7 @@ def test_failure_in_the_middle_leaves_the_old_release_whole(stage: str, desk: Pa
             raise OSError(28, "No space left on device")
 
     request = Request(table, schema=Schema.of("disease", public="*"), spec=BreachBound("1/10", "1/2"), **ALL_ACCEPTED)
-    with pytest.raises(TargetError, match=r"cannot be written to .*release': No space left on device"):
+    with refuses(TargetError, "unwritable-file", reason="No space left on device"):
         publish(request, desk / "release", force=True, plan_file=desk / "plan", engine=LocalEngine(progress=fail))
     assert content(desk) == before
 
@@ -487,7 +489,7 @@ def test_failure_at_the_last_step_takes_the_plan_file_back_unless_the_release_is
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(staging, "rename_new", refuse)
-    with pytest.raises(TargetError, match="No space left on device"):
+    with refuses(TargetError, "unwritable-file", reason="No space left on device"):
         publish(REQUEST, desk / "release", plan_file=desk / "plan")
     assert seen == [True]
     if not is_out:

@@ -10,6 +10,7 @@ import pytest
 
 from figure_examples import EXAMPLES
 from generated_pages import DAY, WRITERS, Made, check_sound, made, verdicts
+from refusals import refuses
 from releases import WAYS, people, published
 from sfumato._document.document import MOST_ROWS, DataTable, Decision, Document, Text, make_section
 from sfumato._document.html_document import render_block
@@ -20,7 +21,7 @@ from sfumato._query.release import Release
 from sfumato._report import check_place, save
 from sfumato._request.schema import Schema
 from sfumato._request.warnings import Notice
-from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError
+from sfumato.errors import ReleaseFormatError, TargetError
 from sfumato.mechanisms import REGISTRY
 
 HOSTILE = "<script>alert('x')</script>\"&\x00\x1b[2J\r\u202e\ud800\uffff" + "W" * 1000
@@ -132,7 +133,7 @@ def test_page_is_written_whole_for_its_owner_alone_if_it_is_private(tmp_path: Pa
 def test_existing_file_is_kept_without_force_and_replaced_with_it(tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     target.write_text("old", encoding="utf-8")
-    with pytest.raises(TargetError, match="exists; choose another name, or replace it with `force=True`"):
+    with refuses(TargetError, "target-exists", file=str(target)):
         save(SECRET, target, force=False)
     assert target.read_text(encoding="utf-8") == "old"
     save(SECRET, target, force=True)
@@ -142,8 +143,12 @@ def test_existing_file_is_kept_without_force_and_replaced_with_it(tmp_path: Path
 
 def test_page_is_refused_where_it_would_not_open_replace_a_folder_or_have_none(tmp_path: Path) -> None:
     (tmp_path / "folder.html").mkdir()
-    for name, said in (("page.txt", "ends in .html"), ("folder.html", "exists"), ("no/page.html", "does not exist")):
-        with pytest.raises(TargetError, match=said):
+    for name, code, refused in (
+        ("page.txt", "wrong-ending", "page.txt"),
+        ("folder.html", "target-exists", "folder.html"),
+        ("no/page.html", "missing-directory", "no"),
+    ):
+        with refuses(TargetError, code, file=str(tmp_path / refused)):
             check_place(tmp_path / name, force=True)
 
 
@@ -156,10 +161,10 @@ def test_page_is_refused_inside_a_release_also_an_edited_one(tmp_path: Path) -> 
     deep = release.path / "deep"
     deep.mkdir()
     for target in (inside, deep / "page.html"):
-        with pytest.raises(TargetError, match="would lie in a release"):
+        with refuses(TargetError, "inside-release", path=str(target)):
             check_place(target, force=False)
     (release.path / "datapackage.json").write_text("{", encoding="utf-8")
-    with pytest.raises(TargetError, match="would lie in a release"):
+    with refuses(TargetError, "inside-release", path=str(inside)):
         check_place(inside, force=False)
 
 
@@ -214,10 +219,10 @@ def test_certificate_says_numbers_exactly_and_as_decimals(tmp_path: Path) -> Non
 
 def test_release_that_fails_a_check_has_no_certificate(tmp_path: Path) -> None:
     release = published(people(), tmp_path / "release")
-    with pytest.raises(ReleaseFormatError, match="'fitness', so it gets no certificate"):
+    with refuses(ReleaseFormatError, "release-fails-check", check="fitness"):
         make_certificate(release.path, DAY)
     (release.path / "README.md").write_text("changed", encoding="utf-8")
-    with pytest.raises(SfumatoError, match="fails the check 'files'"):
+    with refuses(ReleaseFormatError, "release-fails-check", check="files"):
         make_certificate(release.path, DAY)
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refuses
 from sfumato._request.histogram import Histogram, compute_margins
 from sfumato.errors import SchemaError
 from strategies import histograms, shares
@@ -61,24 +62,24 @@ def test_histogram_tells_values_of_different_types_apart() -> None:
 
 
 def test_histogram_refuses_counts_that_do_not_fit_the_values() -> None:
-    with pytest.raises(SchemaError, match=r"^there are 2 values but 1 counts; give one count for each value\.$"):
+    with refuses(SchemaError, "values-do-not-fit-counts", values=2, counts=1):
         Histogram(("a", "b"), (1,))
 
 
 def test_histogram_refuses_a_count_below_zero() -> None:
-    with pytest.raises(SchemaError, match=r"^a count is below zero\.$"):
+    with refuses(SchemaError, "negative-count"):
         Histogram(("a", "b"), (3, -1))
 
 
 @pytest.mark.parametrize("value", ["a", 1, None])
 def test_histogram_refuses_a_value_named_twice(value: str | int | None) -> None:
-    with pytest.raises(SchemaError, match="occurs twice in the domain; name each value once"):
+    with refuses(SchemaError, "repeated-value"):
         Histogram((value, "b", value), (1, 1, 1))
 
 
 @pytest.mark.parametrize(("values", "counts"), [((), ()), (("a", "b"), (0, 0))], ids=["no values", "no records"])
 def test_histogram_refuses_an_empty_table(values: tuple[str, ...], counts: tuple[int, ...]) -> None:
-    with pytest.raises(SchemaError, match="the table is empty"):
+    with refuses(SchemaError, "empty-table"):
         Histogram(values, counts)
 
 
@@ -144,30 +145,29 @@ def test_counts_are_read_with_their_values(desk: Path) -> None:
     ids=["name", "no count", "short", "blank", "word", "half", "long value", "open quote"],
 )
 def test_file_that_holds_no_counts_is_refused(desk: Path, text: str) -> None:
-    sentence = r"^'counts\.csv' must have the columns value and count, with whole numbers as counts\.$"
-    with pytest.raises(SchemaError, match=sentence):
+    with refuses(SchemaError, "wrong-file-format", file="counts.csv"):
         read(text)
 
 
 def test_file_of_another_encoding_is_refused_for_that(desk: Path) -> None:
-    with pytest.raises(SchemaError, match=r"^'counts\.csv' is not UTF-8 text; save it as UTF-8\.$"):
+    with refuses(SchemaError, "other-encoding", file="counts.csv"):
         read("value,count\né,3\n".encode("latin-1"))
 
 
 def test_file_that_is_not_there_is_refused_for_that(desk: Path) -> None:
-    with pytest.raises(SchemaError, match=r"^'counts\.csv' cannot be read: No such file or directory\.$"):
+    with refuses(SchemaError, "unreadable-file", file="counts.csv", reason="No such file or directory"):
         Histogram.read(Path("counts.csv"))
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "code"),
     [
-        ("value,count\nflu,-1\n", "a count is below zero"),
-        ("value,count\nflu,1\nflu,2\n", "a value occurs twice in the domain"),
-        ("value,count\n", "the table is empty"),
-        ("", "the table is empty"),
+        ("value,count\nflu,-1\n", "negative-count"),
+        ("value,count\nflu,1\nflu,2\n", "repeated-value"),
+        ("value,count\n", "empty-table"),
+        ("", "empty-table"),
     ],
 )
-def test_counts_of_a_file_must_make_a_histogram(desk: Path, text: str, sentence: str) -> None:
-    with pytest.raises(SchemaError, match=sentence):
+def test_counts_of_a_file_must_make_a_histogram(desk: Path, text: str, code: str) -> None:
+    with refuses(SchemaError, code):
         read(text)

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from accepted import ALL_ACCEPTED
+from refusals import refuses
 from sfumato._publish.request import Request
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.schema import NullPolicy, Ranges, Role, Schema, explain_missing_column, read_domain
-from sfumato.errors import SchemaError
+from sfumato.errors import ErrorField, SchemaError
 
 COLUMNS = ["name", "age", "sex", "disease"]
 
@@ -48,7 +49,7 @@ def test_schema_without_a_person_has_none() -> None:
 
 
 def test_sensitive_column_is_named() -> None:
-    with pytest.raises(SchemaError, match="there is no sensitive column"):
+    with refuses(SchemaError, "no-sensitive-column"):
         _ = Schema.of([], public="*").sensitive_name
 
 
@@ -68,7 +69,7 @@ def test_several_sensitive_columns_are_protected_each_for_itself_unless_they_are
 
 
 def test_only_decoys_protect_several_columns_each_for_itself() -> None:
-    with pytest.raises(SchemaError, match=r"^name exactly one sensitive column; 2 were named\..*DecoyGroups"):
+    with refuses(SchemaError, "several-sensitive-columns", columns=2):
         Request(
             "people.csv",
             schema=Schema.of(["age", "disease"], public="*"),
@@ -86,7 +87,7 @@ def test_only_decoys_protect_several_columns_each_for_itself() -> None:
     ids=str,
 )
 def test_column_of_two_roles_is_refused(roles: dict[str, Any]) -> None:
-    with pytest.raises(SchemaError, match=r"cannot be both .* give it one role"):
+    with refuses(SchemaError, "two-roles"):
         Schema.of("disease", **roles, public="*")
 
 
@@ -106,10 +107,8 @@ def test_column_named_twice_in_one_role_is_one() -> None:
     ],
     ids=lambda named: next(iter(named)),
 )
-def test_name_of_no_column_is_refused_with_the_columns_there_are(named: dict[str, Any]) -> None:
-    with pytest.raises(
-        SchemaError, match=r"no column 'nmae'; did you mean 'name'\? It has 'name', 'age', 'sex', 'disease'"
-    ):
+def test_name_of_no_column_is_refused(named: dict[str, Any]) -> None:
+    with refuses(SchemaError, "missing-column", column="nmae"):
         Schema.of("disease", **named, public="*").check_columns(COLUMNS)
 
 
@@ -136,18 +135,20 @@ def test_nearest_of_two_alike_columns_is_the_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "words"),
+    ("columns", "code", "fields"),
     [
-        (["age", "disease", "age"], "two columns named 'age'; rename one of them"),
-        (["age", "", "disease"], "a column of the table has no name"),
-        (["age", "a\0b", "disease"], r"the name of column 'a\\x00b' has a zero character"),
-        (["Age", "age", "disease"], "'Age' and 'age' differ only by capital letters"),
-        (["STRASSE", "strasse", "disease"], "differ only by capital letters"),
-        (["disease"], "there would be no public column"),
+        (["age", "disease", "age"], "repeated-column", {"column": "age"}),
+        (["age", "", "disease"], "column-without-name", {}),
+        (["age", "a\0b", "disease"], "zero-in-column-name", {"column": "a\\x00b"}),
+        (["Age", "age", "disease"], "column-names-alike", {"first": "Age", "second": "age"}),
+        (["STRASSE", "strasse", "disease"], "column-names-alike", {"first": "STRASSE", "second": "strasse"}),
+        (["disease"], "no-public-column", {}),
     ],
 )
-def test_columns_that_cannot_be_published_are_refused(columns: list[str], words: str) -> None:
-    with pytest.raises(SchemaError, match=words):
+def test_columns_that_cannot_be_published_are_refused(
+    columns: list[str], code: str, fields: dict[str, ErrorField]
+) -> None:
+    with refuses(SchemaError, code, **fields):
         Schema.of("disease", public="*").check_columns(columns)
 
 
@@ -157,7 +158,7 @@ def test_columns_that_are_left_out_may_have_any_name(columns: list[str]) -> None
 
 
 def test_bins_and_a_domain_exclude_each_other() -> None:
-    with pytest.raises(SchemaError, match="'age' has both a domain and ranges"):
+    with refuses(SchemaError, "two-domains", column="age", by="domain, ranges"):
         Schema.of("disease", domains={"age": [1]}, ranges={"age": Ranges(("0", "1"))}, public="*")
 
 
@@ -195,23 +196,23 @@ def test_bins_are_half_open_but_the_last_and_labelled_as_written(
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "code", "fields"),
     [
-        ("", "at least two edges"),
-        ("5", "at least two edges"),
-        ("5,", "the edge '' is neither a number nor a date"),
-        ("a,b", "the edge 'a' is neither a number nor a date"),
-        ("nan,1", "the edge 'nan'"),
-        ("2024-02-30,2025-01-01", "the edge '2024-02-30'"),
-        ("2,1", "must rise from left to right"),
-        ("1,1.0", "must rise from left to right"),
-        ("2024-01-01T00:00,2024-01-01", "must rise from left to right"),
-        ("0,2024-01-01", "all numbers or all dates"),
-        ("2024-01-01,2024-01-02T00:00+00:00", "an offset from UTC, or none has"),
+        ("", "too-few-edges", {}),
+        ("5", "too-few-edges", {}),
+        ("5,", "wrong-edge", {"edge": ""}),
+        ("a,b", "wrong-edge", {"edge": "a"}),
+        ("nan,1", "wrong-edge", {"edge": "nan"}),
+        ("2024-02-30,2025-01-01", "wrong-edge", {"edge": "2024-02-30"}),
+        ("2,1", "edges-not-rising", {}),
+        ("1,1.0", "edges-not-rising", {}),
+        ("2024-01-01T00:00,2024-01-01", "edges-not-rising", {}),
+        ("0,2024-01-01", "mixed-edges", {}),
+        ("2024-01-01,2024-01-02T00:00+00:00", "mixed-offsets", {}),
     ],
 )
-def test_edges_that_make_no_bins_are_refused(text: str, words: str) -> None:
-    with pytest.raises(SchemaError, match=words):
+def test_edges_that_make_no_bins_are_refused(text: str, code: str, fields: dict[str, ErrorField]) -> None:
+    with refuses(SchemaError, code, **fields):
         Ranges.parse(text)
 
 
@@ -240,5 +241,5 @@ def test_domain_file_has_one_value_a_line(written: str, values: tuple[str | None
 
 def test_domain_file_of_several_fields_is_refused_by_its_line(desk: Path) -> None:
     (desk / "domain.txt").write_text("flu\na, b\n")
-    with pytest.raises(SchemaError, match=r"line 2 of the domain file .* has several fields"):
+    with refuses(SchemaError, "wrong-number-of-fields", file=str(desk / "domain.txt"), line=2):
         read_domain(desk / "domain.txt")

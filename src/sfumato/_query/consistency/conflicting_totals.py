@@ -21,7 +21,9 @@ MOST_TRIED = 40
 def check_exact(values: Floats, variances: Floats) -> None:
     """Rejects negative cells without variance."""
     if (values[variances == 0] < 0).any():
-        raise QueryError("a number of the table is known exactly and is negative, so it cannot be a count.")
+        raise QueryError(
+            "a number of the table is known exactly and is negative, so it cannot be a count.", code="negative-count"
+        )
 
 
 def check_remainders(sums: SumConstraints, remainders: Floats, has_free: Mask) -> None:
@@ -39,7 +41,11 @@ def check_remainders(sums: SumConstraints, remainders: Floats, has_free: Mask) -
         )
     else:
         actual_total = f"its exact cells alone {actual_total}" if total >= 0 else "no count is negative"
-    raise QueryError(f"{sums.describe_total(number)} is {_format_number(total)}, but {actual_total}; {REMEDY}")
+    raise QueryError(
+        f"{sums.describe_total(number)} is {_format_number(total)}, but {actual_total}; {REMEDY}",
+        code="conflicting-totals",
+        fields={"first_sum": float(total), "second_sum": float(total - remainders[number])},
+    )
 
 
 def check_sums(sums: SumConstraints, *, has_signs: bool) -> None:
@@ -61,10 +67,16 @@ def check_sums(sums: SumConstraints, *, has_signs: bool) -> None:
                 _describe_totals(one, parts.one_parts == part, first[part]),
                 _describe_totals(other, parts.other_parts == part, second[part]),
             ]
+            both_sums = [float(first[part]), float(second[part])]
             if one_only[part]:
                 sides.reverse()
+                both_sums.reverse()
             cells = "the same cells" if one_only[part] == other_only[part] else "these cells and more"
-            raise QueryError(f"{sides[0]}, but {sides[1]}, for {cells}; {REMEDY}")
+            raise QueryError(
+                f"{sides[0]}, but {sides[1]}, for {cells}; {REMEDY}",
+                code="conflicting-totals",
+                fields={"first_sum": both_sums[0], "second_sum": both_sums[1]},
+            )
 
 
 @dataclass(frozen=True)
@@ -165,7 +177,11 @@ def _explain_joint_conflict(sums: SumConstraints, numbers: Sequence[int], qualif
     starts = np.cumsum([0, *(len(family.totals) for family in sums.families)])
     order = sorted(numbers, key=lambda number: -int(np.searchsorted(starts, number, side="right")))
     descriptions = [f"{sums.describe_total(number)} ({_format_number(sums.totals[number])})" for number in order]
-    return QueryError(f"{_list_names(descriptions)} cannot all be true{qualifier}; {REMEDY}")
+    return QueryError(
+        f"{_list_names(descriptions)} cannot all be true{qualifier}; {REMEDY}",
+        code="totals-need-negative-numbers" if qualifier else "conflicting-totals",
+        fields={"totals": len(numbers)},
+    )
 
 
 def _list_names(names: Sequence[str]) -> str:

@@ -73,7 +73,9 @@ class AnswerCells:
             for number in np.flatnonzero((family.totals < 0) | (family.totals > most)).tolist():
                 raise QueryError(
                     f"{family.describe_total(number)} is given as {family.totals[number]:g}, but the answer covers "
-                    f"{most:g} records; correct it."
+                    f"{most:g} records; correct it.",
+                    code="total-above-records",
+                    fields={"total": float(family.totals[number]), "records": most},
                 )
         return adjusted_values
 
@@ -100,7 +102,11 @@ class AnswerCells:
             estimate.standard_error is None or estimate.moments.unbiased_value is not None
             for estimate in self.estimates
         ):
-            raise QueryError("this method gives no errors, which the weights need; use the default method.")
+            raise QueryError(
+                "this method gives no errors, which the weights need; use the default method.",
+                code="method-without-errors",
+                fields={"operation": "weights"},
+            )
         variances: Floats = np.array(
             [(estimate.standard_error or 0.0) ** 2 for estimate in self.estimates], dtype=np.float64
         )

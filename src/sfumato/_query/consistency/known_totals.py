@@ -35,7 +35,9 @@ class KnownTotals:
         if unknown := [name for name in self.columns if name not in columns]:
             raise QueryError(
                 f"{self.source} has the column {unknown[0]!r}, which is not a group of the answer; the answer is "
-                f"grouped by {', '.join(map(repr, columns)) or 'none'}."
+                f"grouped by {', '.join(map(repr, columns)) or 'none'}.",
+                code="not-a-group",
+                fields={"column": unknown[0]},
             )
         numbers = {line: number for number, line in enumerate(self.totals_by_key)}
         places = [list(columns).index(name) for name in self.columns]
@@ -59,7 +61,8 @@ class KnownTotals:
         for number in np.flatnonzero(~has_cells & (totals != 0)).tolist():
             raise QueryError(
                 f"{self._describe_total(number)} has no row in the answer; check the spelling of its values, or "
-                "remove it."
+                "remove it.",
+                code="total-without-row",
             )
         return Family(labels, totals, f"the totals in {self.source}", self._describe_total)
 
@@ -86,26 +89,45 @@ def read_totals(path: Path) -> KnownTotals:
     csv_rows = read_csv_lines(path, QueryError, f"{name} cannot be read as a CSV file.")
     header, *rows = [row for row in csv_rows if row] or [[]]
     if TOTAL not in header or len(set(header)) != len(header):
-        raise QueryError(f"{name} must have the column {TOTAL!r} and at least one column of the answer, each once.")
+        raise QueryError(
+            f"{name} must have the column {TOTAL!r} and at least one column of the answer, each once.",
+            code="invalid-totals-header",
+            fields={"file": str(path)},
+        )
     totals_by_key: dict[tuple[str, ...], float] = {}
     for number, row in enumerate(rows, 2):
-        key, total = _parse_line(name, number, header, row)
+        key, total = _parse_line(path, number, header, row)
         if key in totals_by_key:
-            raise QueryError(f"line {number} of {name} repeats the values of another line; write one total for them.")
+            raise QueryError(
+                f"line {number} of {name} repeats the values of another line; write one total for them.",
+                code="repeated-total",
+                fields={"file": str(path), "line": number},
+            )
         totals_by_key[key] = total
     if not totals_by_key:
-        raise QueryError(f"{name} has no rows; write one for each known total.")
+        raise QueryError(
+            f"{name} has no rows; write one for each known total.", code="no-totals", fields={"file": str(path)}
+        )
     return KnownTotals(tuple(column_name for column_name in header if column_name != TOTAL), totals_by_key, name)
 
 
-def _parse_line(name: str, number: int, header: Sequence[str], row: Sequence[str]) -> tuple[tuple[str, ...], float]:
+def _parse_line(path: Path, number: int, header: Sequence[str], row: Sequence[str]) -> tuple[tuple[str, ...], float]:
+    name = repr(str(path))
     if len(row) != len(header) or any(len(text) > LONGEST_VALUE for text in row):
-        raise QueryError(f"line {number} of {name} has {len(row)} fields, but the header has {len(header)}.")
+        raise QueryError(
+            f"line {number} of {name} has {len(row)} fields, but the header has {len(header)}.",
+            code="wrong-number-of-fields",
+            fields={"file": str(path), "line": number, "fields": len(row), "columns": len(header)},
+        )
     place = header.index(TOTAL)
     try:
         total = float(row[place])
     except ValueError:
         total = math.nan
     if not (math.isfinite(total) and total >= 0):
-        raise QueryError(f"line {number} of {name} has no valid total: write a number from 0, such as 1234 or 56.7.")
+        raise QueryError(
+            f"line {number} of {name} has no valid total: write a number from 0, such as 1234 or 56.7.",
+            code="invalid-total",
+            fields={"file": str(path), "line": number},
+        )
     return tuple(text for position, text in enumerate(row) if position != place), total

@@ -35,9 +35,9 @@ class Family:
 
     def __post_init__(self) -> None:
         if self.labels.ndim != 1 or self.labels.max(initial=-1) >= len(self.totals) or self.labels.min(initial=0) < -1:
-            raise QueryError(f"{self.title} do not fit the cells: every set needs one total.")
+            raise QueryError(f"{self.title} do not fit the cells: every set needs one total.", code="invalid-totals")
         if not np.isfinite(self.totals).all():
-            raise QueryError(f"{self.title} contain an infinite number or NaN.")
+            raise QueryError(f"{self.title} contain an infinite number or NaN.", code="invalid-totals")
 
     def add_up(self, values: Floats) -> Floats:
         """The sum of the cells of each set."""
@@ -122,9 +122,14 @@ def make_checked_sums(values: Floats, variances: Floats, families: Sequence[Fami
         or values.shape != variances.shape
         or any(len(family.labels) != len(values) for family in families)
     ):
-        raise QueryError("a table needs a number, a variance and a place in every family of sums for each cell.")
+        raise QueryError(
+            "a table needs a number, a variance and a place in every family of sums for each cell.",
+            code="invalid-cells",
+        )
     if not (np.isfinite(values).all() and np.isfinite(variances).all() and (variances >= 0).all()):
-        raise QueryError("a table can only be made consistent where every cell has a number and a variance.")
+        raise QueryError(
+            "a table can only be made consistent where every cell has a number and a variance.", code="invalid-cells"
+        )
     return SumConstraints(tuple(families), len(values))
 
 

@@ -50,7 +50,8 @@ def count_many(
         candidate: object = query
         if not (isinstance(candidate, CountQuery) and isinstance(candidate.where, Mapping)):
             raise QueryError(
-                f"{query!r} cannot be counted with others: write CountQuery(where={{'sex': 'F'}}, values=['HIV'])."
+                f"{query!r} cannot be counted with others: write CountQuery(where={{'sex': 'F'}}, values=['HIV']).",
+                code="invalid-count-query",
             )
     records, estimator = records or RecordFiles(manifest.list_data_paths(folder)), find_method(manifest, method)
     schema = read_record_schema(records.files, manifest)

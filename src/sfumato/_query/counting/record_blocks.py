@@ -106,7 +106,11 @@ def read_batches(paths: Sequence[File], schema: pa.Schema, names: Sequence[str])
 
 
 def _explain_unreadable(path: File) -> ReleaseFormatError:
-    return ReleaseFormatError(f"{path.name} cannot be read; get the release again from its publisher.")
+    return ReleaseFormatError(
+        f"{path.name} cannot be read; get the release again from its publisher.",
+        code="damaged-file",
+        fields={"file": path.name},
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------- ranges
@@ -133,7 +137,11 @@ def _compare_values(comparison: str, values: pa.Array, end: Scalar, column: Quer
     try:
         comparison_result = _COMPARISONS[comparison](values, _convert_end(end, column.kind))
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
-        raise QueryError(f"{end!r} cannot be compared with {column.name!r}, of type {column.kind}.") from error
+        raise QueryError(
+            f"{end!r} cannot be compared with {column.name!r}, of type {column.kind}.",
+            code="incomparable-value",
+            fields={"column": column.name, "type": str(column.kind)},
+        ) from error
     return np.asarray(comparison_result.fill_null(False).to_numpy(zero_copy_only=False))
 
 

@@ -97,7 +97,11 @@ class QueriedColumn:
         is_bool = isinstance(value, bool) and kind != "boolean"
         is_moment = isinstance(value, datetime.datetime) and kind == "date"
         if is_bool or is_moment or not isinstance(value, _COMPARABLE_TYPES.get(kind, ())):
-            raise QueryError(f"{value!r} cannot be compared with {self.name!r}, which is of type {self.kind}.")
+            raise QueryError(
+                f"{value!r} cannot be compared with {self.name!r}, which is of type {self.kind}.",
+                code="incomparable-value",
+                fields={"column": self.name, "type": str(self.kind)},
+            )
 
 
 COLUMN_SHIFT = 32
@@ -186,7 +190,7 @@ class _QueryReader:
         try:
             set_number = self.set_numbers.get(values)
         except TypeError as error:
-            raise QueryError(_NO_VALUES) from error
+            raise QueryError(_NO_VALUES, code="invalid-values") from error
         if set_number is None:
             set_number = self.set_numbers[values] = len(self.sets)
             self.sets.append(None if values is None else self._find_places(values))
@@ -203,13 +207,25 @@ class _QueryReader:
                 where[name] = condition
                 continue
             if isinstance(condition, Range):
-                raise QueryError(f"{name!r} is a level: list the groups to count, not a range.")
+                raise QueryError(
+                    f"{name!r} is a level: list the groups to count, not a range.",
+                    code="range-of-level",
+                    fields={"column": name},
+                )
             group_names = _list_condition_values(condition)
             if unknown := [group for group in group_names if group not in groups]:
-                raise QueryError(describe_missing_value(display(unknown[0]), name, groups, "group"))
+                raise QueryError(
+                    describe_missing_value(display(unknown[0]), name, groups, "group"),
+                    code="unknown-group",
+                    fields={"column": name},
+                )
             places = [place for place in places if groups[place] in group_names]
         if not places:
-            raise QueryError(f"no value of {self.manifest.sensitive_name!r} satisfies the condition.")
+            raise QueryError(
+                f"no value of {self.manifest.sensitive_name!r} satisfies the condition.",
+                code="no-matching-value",
+                fields={"column": self.manifest.sensitive_name},
+            )
         return CountQuery(where, tuple(self.manifest.domain[place] for place in places))
 
     def _number_condition(self, name: str, condition: Condition) -> int:
@@ -218,7 +234,9 @@ class _QueryReader:
             atom_number = self.numbers_by_condition.get(key)
         except TypeError as error:  # one of several values is itself a collection
             raise QueryError(
-                f"{condition!r} cannot be compared with {name!r}: give one value, several values, or a Range."
+                f"{condition!r} cannot be compared with {name!r}: give one value, several values, or a Range.",
+                code="incomparable-value",
+                fields={"column": name},
             ) from error
         if atom_number is None:
             atom_number = self.numbers_by_condition[key] = self._add_atom(name, condition)
@@ -253,8 +271,16 @@ class _QueryReader:
         column_name = self.names.get(name.lower())
         if column_name is None:
             if name.lower() in {sensitive_name.lower() for sensitive_name in self.manifest.sensitive_columns}:
-                raise QueryError(f"{name!r} is sensitive: list the values to count, not a condition.")
-            raise QueryError(explain_missing_column(name, self.names.values(), "the release has no public column"))
+                raise QueryError(
+                    f"{name!r} is sensitive: list the values to count, not a condition.",
+                    code="condition-on-sensitive-column",
+                    fields={"column": name},
+                )
+            raise QueryError(
+                explain_missing_column(name, self.names.values(), "the release has no public column"),
+                code="missing-column",
+                fields={"column": name},
+            )
         if column_name not in self.column_numbers:
             self.column_numbers[column_name] = len(self.columns)
             self.columns.append(QueriedColumn(column_name, simplify_type(self.schema.field(column_name).type)))
@@ -262,7 +288,7 @@ class _QueryReader:
 
     def _find_places(self, values: tuple[Value, ...]) -> Places | None:
         if not values:
-            raise QueryError(_NO_VALUES)
+            raise QueryError(_NO_VALUES, code="invalid-values")
         for value in values:
             if value not in self.places:
                 raise explain_missing_value(value, self.manifest)
@@ -276,7 +302,7 @@ _NO_VALUES = "give the values to count in a list, such as ['HIV'], or give none 
 def _make_value_tuple(values: Iterable[Value]) -> tuple[Value, ...]:
     """The values to count; a string is one value, not its letters."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise QueryError(_NO_VALUES)
+        raise QueryError(_NO_VALUES, code="invalid-values")
     return tuple(values)
 
 
@@ -298,7 +324,11 @@ def _check_ranges(column: QueriedColumn, condition: Condition, bins: Ranges) -> 
     """Rejects values that are not ranges of a column published in ranges."""
     if isinstance(condition, Range):
         labels = ", ".join(map(repr, bins.labels))
-        raise QueryError(f"{column.name!r} was published in ranges: list the ranges to count; it has {labels}.")
+        raise QueryError(
+            f"{column.name!r} was published in ranges: list the ranges to count; it has {labels}.",
+            code="range-of-ranges",
+            fields={"column": column.name},
+        )
     for value in _list_condition_values(condition):
         if value is not None:
             column.check(value)

@@ -84,17 +84,18 @@ class Aggregates:
             for expression in node.this.expressions:
                 self.resolve(expression)
         except QueryError as error:  # a patient number, for example, which no release contains
-            return QueryError(f"{error}{people}")
+            return QueryError(f"{error}{people}", code=error.code, fields=error.fields)
         return QueryError(
             f"{allowed_sql.write_sql(node)} cannot be answered: a release gives frequencies, but not which values "
             "occur; count them with GROUP BY. Different values of public columns are counted by a query without "
-            f"sensitive columns.{people}"
+            f"sensitive columns.{people}",
+            code="count-of-different-values",
         )
 
     def _parse_count(self, inner: Tree, where: list[Tree]) -> Formula:
         if isinstance(inner, exp.Star):
             if any(inner.args.values()):
-                raise QueryError("use COUNT(*) to count rows.")
+                raise QueryError("use COUNT(*) to count rows.", code="count-of-expression")
             return self._add_total(Total(self._split(where)))
         value = self.resolve(inner)
         if not self.names.find_keys(value) and not isinstance(value, exp.Null):
@@ -117,7 +118,8 @@ class Aggregates:
             else:
                 raise QueryError(
                     f"{allowed_sql.write_sql(factor)} mixes public and sensitive columns; write it as a product, or as "
-                    "SUM(...) FILTER (WHERE ...)."
+                    "SUM(...) FILTER (WHERE ...).",
+                    code="mixed-expression",
                 )
         return self._add_total(Total(self._split(where), " * ".join(factors) or None, " * ".join(scores) or None))
 
@@ -151,11 +153,14 @@ class Aggregates:
         if isinstance(node, exp.AggFunc):
             return QueryError(
                 f"{sql} cannot be estimated with a known error, because single records decide it; ask for COUNT, "
-                "SUM, AVG, STDDEV or QUANTILE_CONT(column, 0.95), or remove the sensitive column from the query."
+                "SUM, AVG, STDDEV or QUANTILE_CONT(column, 0.95), or remove the sensitive column from the query.",
+                code="unsupported-aggregate",
+                fields={"aggregate": sql},
             )
         return QueryError(
             f"{sql!r} cannot be computed from estimates: use + - * / of COUNT, SUM, AVG and numbers, and transform "
-            "the numbers of the answer yourself."
+            "the numbers of the answer yourself.",
+            code="not-linear",
         )
 
 

@@ -29,7 +29,9 @@ def _find_classes(names: str) -> tuple[type[exp.Expr], ...]:
     """
     if lacking := [name for name in names.split() if not hasattr(exp, name)]:
         raise InternalError(
-            f"sqlglot {version('sqlglot')} does not know {', '.join(lacking)}; update sfumato or sqlglot."
+            f"sqlglot {version('sqlglot')} does not know {', '.join(lacking)}; update sfumato or sqlglot.",
+            code="incompatible-library",
+            fields={"package": "sqlglot"},
         )
     return tuple(getattr(exp, name) for name in names.split())
 
@@ -109,9 +111,9 @@ def parse(sql: str) -> Tree:
     except RecursionError as error:
         raise query_size.explain_too_deep() from error
     except sqlglot.errors.SqlglotError as error:
-        raise QueryError(f"this SQL cannot be parsed: {str(error).splitlines()[0]}") from error
+        raise QueryError(f"this SQL cannot be parsed: {str(error).splitlines()[0]}", code="invalid-sql") from error
     if len(trees) != 1 or not isinstance(trees[0], (exp.Query, *STATEMENTS)) or "\0" in sql:
-        raise QueryError("ask one SELECT, such as SELECT COUNT(*) FROM release WHERE age > 30.")
+        raise QueryError("ask one SELECT, such as SELECT COUNT(*) FROM release WHERE age > 30.", code="not-one-select")
     tree: Tree = trees[0]
     for node in tree.walk():  # a comment could say anything about its neighbours
         node.comments = None
@@ -129,7 +131,9 @@ def check(tree: Tree, allowed: tuple[type[exp.Expr], ...], function_names: froze
         if not _is_known(node, allowed, function_names):
             raise QueryError(
                 f"{write_sql(node)!r} cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and "
-                "functions of strings, numbers and dates."
+                "functions of strings, numbers and dates.",
+                code="unsupported-expression",
+                fields={"expression": write_sql(node)},
             )
 
 
@@ -158,7 +162,7 @@ class _Generator(DuckDB.Generator):  # type: ignore[valid-type, misc]
         self.part_count += 1
         if self.part_count > query_size.MOST_SQL_PARTS:
             raise query_size.explain_too_large(
-                f"{query_size.MOST_SQL_PARTS:,} names, numbers and signs, as it is written for DuckDB,"
+                query_size.MOST_SQL_PARTS, "names, numbers and signs, as it is written for DuckDB,"
             )
         return str(super().sql(*args, **options))
 
@@ -220,6 +224,6 @@ def write_limit(query: Tree) -> str:
             continue
         number = clause.expression
         if not (isinstance(number, exp.Literal) and number.is_int):
-            raise QueryError(f"{keyword} needs a whole number.")
+            raise QueryError(f"{keyword} needs a whole number.", code="not-a-whole-number", fields={"clause": keyword})
         parts.append(f"{keyword} {int(number.name)}")
     return " ".join(parts)

@@ -82,7 +82,9 @@ class ColumnNames:
     def add(self, table: str, columns: Iterable[str]) -> None:
         """Adds a table beside the release."""
         if table.lower() in self.tables:
-            raise QueryError(f"two tables are called {table!r}; rename one with AS.")
+            raise QueryError(
+                f"two tables are called {table!r}; rename one with AS.", code="repeated-table", fields={"table": table}
+            )
         self.tables[table.lower()] = {name.lower(): make_column(table, name) for name in columns}
 
     def resolve(self, expression: Tree) -> Tree:
@@ -105,22 +107,35 @@ class ColumnNames:
         if (level := self._find_level(column)) is not None:
             return level
         if column.args.get("db") or column.args.get("catalog") or isinstance(column.this, exp.Star):
-            raise QueryError(f"{allowed_sql.write_sql(column)!r} is not a column; name the columns one by one.")
+            raise QueryError(
+                f"{allowed_sql.write_sql(column)!r} is not a column; name the columns one by one.",
+                code="columns-by-star",
+            )
         if table and table not in self.tables:
             table_names = ", ".join(self.tables)
-            raise QueryError(f"there is no table {column.table!r}; there is {table_names}.")
+            raise QueryError(
+                f"there is no table {column.table!r}; there is {table_names}.",
+                code="unknown-table",
+                fields={"table": column.table},
+            )
         searched_tables = [table] if table else list(self.tables)
         matching_tables = [place for place in searched_tables if name in self.tables[place]]
         if len(matching_tables) > 1 and name not in self.shared_names:
             raise QueryError(
-                f"{column.name!r} is a column of several tables; write {matching_tables[0]}.{column.name}."
+                f"{column.name!r} is a column of several tables; write {matching_tables[0]}.{column.name}.",
+                code="ambiguous-column",
+                fields={"column": column.name},
             )
         if not matching_tables:
             columns = [spelling for place in searched_tables for spelling in self._list_column_names(place)]
             subject = "the release has" if searched_tables == [TABLE] else "there is"
             is_text = column.this.quoted and column.name.isidentifier()  # a column of that name would need no quotes
             hint = f" A string stands in single quotes: {quote_text(column.name)}." if is_text else ""
-            raise QueryError(explain_missing_column(column.name, columns, f"{subject} no column") + hint)
+            raise QueryError(
+                explain_missing_column(column.name, columns, f"{subject} no column") + hint,
+                code="missing-column",
+                fields={"column": column.name},
+            )
         return self.tables[matching_tables[0]][name]
 
     def _find_level(self, column: exp.Column) -> Tree | None:
@@ -135,7 +150,11 @@ class ColumnNames:
             if target_column is not None:
                 return target_column
             if levels and (column.db or column.table.lower() not in self.tables):
-                raise QueryError(explain_missing_column(column.name, levels, f"{column.table!r} has no level"))
+                raise QueryError(
+                    explain_missing_column(column.name, levels, f"{column.table!r} has no level"),
+                    code="unknown-level",
+                    fields={"level": column.name},
+                )
         return None
 
     def _list_column_names(self, table: str) -> list[str]:

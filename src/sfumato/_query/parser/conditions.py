@@ -76,7 +76,9 @@ class Signature:
         if number >= MOST_BITS:
             raise QueryError(
                 f"the conditions distinguish more than {MOST_BITS} values or groups of values; compare the "
-                "sensitive column with fewer values, or ask for the parts one by one."
+                "sensitive column with fewer values, or ask for the parts one by one.",
+                code="too-many-value-groups",
+                fields={"limit": MOST_BITS},
             )
         return number
 
@@ -157,7 +159,8 @@ class Domain:
         if len(set(places)) < len(places):
             raise QueryError(
                 "the join gives some values of the sensitive column several rows, which would count a record "
-                "several times; join a table in which the column is unique."
+                "several times; join a table in which the column is unique.",
+                code="join-repeats-values",
             )
 
     def _explain_no_match(self) -> QueryError:
@@ -173,7 +176,9 @@ class Domain:
         hint = "its" if suggestion is None else f"did you mean {suggestion!r}? Its"
         return QueryError(
             f"no value of {manifest.sensitive_name!r} satisfies the condition; {hint} values are "
-            f"{format_values(manifest.domain, MOST_NAMED_VALUES)}{''.join(groups)}."
+            f"{format_values(manifest.domain, MOST_NAMED_VALUES)}{''.join(groups)}.",
+            code="no-matching-value",
+            fields={"column": manifest.sensitive_name},
         )
 
     def compute_values(self, sql: str) -> list[Any]:

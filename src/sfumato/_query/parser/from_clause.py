@@ -53,7 +53,7 @@ def read_from_clause(select: exp.Select, session: Session) -> FromClause:
     """Reads FROM and JOIN of a query without common table expressions."""
     from_clause = select.args.get("from_") or select.args.get("from")
     if from_clause is None:
-        raise QueryError(f"name the table to count: SELECT ... FROM {TABLE} ...")
+        raise QueryError(f"name the table to count: SELECT ... FROM {TABLE} ...", code="no-from-clause")
     source = _read_first_table(from_clause.this, session)
     for join in select.args.get("joins") or ():
         _join(source, join, session)
@@ -65,7 +65,11 @@ def _read_first_table(table: Tree, session: Session) -> FromClause:
         return _read_filter_subquery(table, session)
     public_queries.check_table(table, session)
     if table.name.lower() != TABLE:
-        raise QueryError(f"begin with the release: FROM {TABLE} JOIN {table.name} ...")
+        raise QueryError(
+            f"begin with the release: FROM {TABLE} JOIN {table.name} ...",
+            code="release-not-first",
+            fields={"table": table.name},
+        )
     names = ColumnNames.from_manifest(session.manifest)
     if table.alias:
         names.tables = {table.alias.lower(): names.tables[TABLE]}
@@ -92,7 +96,8 @@ def _read_filter_subquery(subquery: exp.Subquery, session: Session) -> FromClaus
     if not is_filter_only(select):
         raise QueryError(
             f"a subquery over {TABLE} with sensitive columns may only filter records and select columns; "
-            "aggregate, order and limit in the outer query."
+            "aggregate, order and limit in the outer query.",
+            code="aggregated-subquery",
         )
     source = read_from_clause(select, session)
     columns: dict[str, Tree] = {}
@@ -122,7 +127,9 @@ def _join(source: FromClause, join: exp.Join, session: Session) -> None:
     if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER", "CROSS") or join.args.get("method"):
         raise QueryError(
             f"{side or kind or join.args.get('method')} JOIN cannot be answered, because it may add rows without a "
-            "record; use JOIN or LEFT JOIN."
+            "record; use JOIN or LEFT JOIN.",
+            code="unsupported-join",
+            fields={"join": str(side or kind or join.args.get("method"))},
         )
     alias, table, columns = _read_joined_table(join.this, session)
     earlier_tables = dict(source.names.tables)
@@ -138,7 +145,9 @@ def _join(source: FromClause, join: exp.Join, session: Session) -> None:
     if len(protected) < len(other_keys):
         raise QueryError(
             f"a join uses {protected[0][1]!r} together with public columns; join by one of the two, and compare the "
-            "other in WHERE."
+            "other in WHERE.",
+            code="join-by-mixed-columns",
+            fields={"column": protected[0][1]},
         )
     source.value_joins.append(text)
     source.names.sensitive_columns |= {(alias, name) for name in columns}
@@ -148,14 +157,16 @@ def _read_joined_table(table: Tree, session: Session) -> tuple[str, str, list[st
     """The name of a joined table, its SQL, and its columns."""
     if isinstance(table, exp.Subquery):
         if not table.alias:
-            raise QueryError("a joined subquery needs a name: (SELECT ...) AS name.")
+            raise QueryError("a joined subquery needs a name: (SELECT ...) AS name.", code="unnamed-subquery")
         name = public_queries.materialise(table.this, session)
         return table.alias, name, session.subquery_tables[-1].schema.names
     public_queries.check_table(table, session)
     if table.name.lower() == TABLE:
         raise QueryError(
-            f"{TABLE} is joined to itself, which would count a record several times; count in two queries, and join "
-            f"these: WITH a AS (SELECT ... FROM {TABLE} GROUP BY ...), b AS (...) SELECT ... FROM a JOIN b USING (...)."
+            f"{TABLE} is joined to itself, which would count a record several times; count in two queries, and "
+            f"join these: WITH a AS (SELECT ... FROM {TABLE} GROUP BY ...), b AS (...) SELECT ... FROM a JOIN b USING "
+            "(...).",
+            code="self-join",
         )
     name = table.name.lower()
     return table.alias or table.name, quote_name(name), session.attached_tables[name].schema.names
@@ -175,7 +186,11 @@ def _read_join_condition(
         first = next((columns[name] for columns in earlier_tables.values() if name in columns), None)
         own_column = source.names.tables[alias.lower()].get(name)
         if first is None or own_column is None:
-            raise QueryError(f"USING names {column_name.name!r}, which is not a column of both tables.")
+            raise QueryError(
+                f"USING names {column_name.name!r}, which is not a column of both tables.",
+                code="unshared-column",
+                fields={"column": column_name.name},
+            )
         source.names.shared_names.add(name)
         parts.append(exp.EQ(this=first.copy(), expression=own_column.copy()))
     return exp.and_(*parts) if parts else None
@@ -193,5 +208,6 @@ def check_unique_records(source: FromClause, session: Session, where: str | None
     if rows != distinct:
         raise QueryError(
             "the join counts some records several times, which the error bars do not allow for; join a table in "
-            "which the columns of the join are unique, or make them unique with SELECT DISTINCT or GROUP BY."
+            "which the columns of the join are unique, or make them unique with SELECT DISTINCT or GROUP BY.",
+            code="join-repeats-records",
         )

@@ -29,13 +29,19 @@ def list_common_tables(select: Tree, outer_tables: CommonTables, size_budget: Si
     if with_clause is None:
         return common_tables
     if with_clause.args.get("recursive"):
-        raise QueryError("a recursive WITH cannot be answered; write its result into a file and attach it.")
+        raise QueryError(
+            "a recursive WITH cannot be answered; write its result into a file and attach it.", code="recursive-query"
+        )
     for definition in with_clause.expressions:
         name = definition.alias.lower()
         if name == TABLE:
-            raise QueryError(f"{TABLE!r} is the release; give the common table expression another name.")
+            raise QueryError(
+                f"{TABLE!r} is the release; give the common table expression another name.", code="reserved-name"
+            )
         if definition.args["alias"].args.get("columns"):
-            raise QueryError("name the columns of a common table expression inside it, with AS.")
+            raise QueryError(
+                "name the columns of a common table expression inside it, with AS.", code="renamed-columns"
+            )
         common_tables[name] = inline_common_tables(definition.this, common_tables, size_budget)
     return common_tables
 
@@ -91,7 +97,9 @@ def write_public_query(tree: Tree, session: Session) -> str:
         (name, *_) = session.manifest.sensitive_columns
         raise QueryError(
             f"a subquery cannot use {name!r}, because it is estimated, not known; use it in WHERE, GROUP BY and "
-            "aggregates of the outer query."
+            "aggregates of the outer query.",
+            code="estimated-column",
+            fields={"column": name},
         )
     copy = tree.copy()
     for table in list(copy.find_all(exp.Table)):
@@ -165,7 +173,8 @@ def materialise(tree: Tree, session: Session) -> str:
     """Runs a query of public columns, stores its result as a table, and returns the name."""
     if (TABLE in (outside_tables := _find_outside_tables(tree)) and not has_release(tree)) or outside_tables - {TABLE}:
         raise QueryError(
-            f"a subquery runs on its own, so it cannot use a column of the outer {TABLE}; join the table instead."
+            f"a subquery runs on its own, so it cannot use a column of the outer {TABLE}; join the table instead.",
+            code="correlated-subquery",
         )
     name = f"sfumato part {len(session.subquery_tables)}"
     session.subquery_tables.append(session.fetch_subquery(write_public_query(tree, session)))
@@ -179,7 +188,11 @@ def check_table(table: Tree, session: Session) -> None:
         attached_names = "".join(f", {name}" for name in session.attached_tables)
         attach_hint = f" Attach a table of your own first: `attach={{{table.name!r}: 'FILE'}}`."
         attach_hint = attach_hint if table.name.isidentifier() and table.name.lower() != TABLE else ""
-        raise QueryError(f"use only the tables {TABLE}{attached_names}: SELECT ... FROM {TABLE} ...{attach_hint}")
+        raise QueryError(
+            f"use only the tables {TABLE}{attached_names}: SELECT ... FROM {TABLE} ...{attach_hint}",
+            code="unknown-table",
+            fields={"table": table.name},
+        )
 
 
 def _rewrite_ranges(tree: Tree, session: Session) -> Tree:

@@ -49,22 +49,28 @@ _DISTANCE_FUNCTIONS = frozenset(["levenshtein", "damerau_levenshtein", "jaro_sim
 _PLAIN_TYPES = exp.DataType.TEXT_TYPES | exp.DataType.NUMERIC_TYPES | exp.DataType.TEMPORAL_TYPES
 
 
-def explain_too_large(most: str) -> QueryError:
+def explain_too_large(limit: int, parts: str) -> QueryError:
     """The error for a question with too many parts of one kind."""
     return QueryError(
-        f"the question is too large: at most {most}; ask for its parts one by one, or attach long lists as a table."
+        f"the question is too large: at most {limit:,} {parts}; ask for its parts one by one, or attach long lists as "
+        "a table.",
+        code="query-too-large",
+        fields={"limit": limit},
     )
 
 
 def explain_too_deep() -> QueryError:
     """The error for a question that is nested too deeply."""
-    return QueryError("the question is nested too deeply; write long conditions as a list (IN), or attach a table.")
+    return QueryError(
+        "the question is nested too deeply; write long conditions as a list (IN), or attach a table.",
+        code="query-too-deep",
+    )
 
 
 def check_text(sql: str) -> None:
     """Rejects a text that would take long to parse."""
     if len(sql) > MOST_CHARACTERS:
-        raise explain_too_large(f"{MOST_CHARACTERS:,} characters")
+        raise explain_too_large(MOST_CHARACTERS, "characters")
 
 
 def count_nodes(tree: exp.Expr) -> int:
@@ -82,7 +88,7 @@ class SizeBudget:
         """Copies a tree, if there is room for it."""
         self.remaining_nodes -= count_nodes(tree)
         if self.remaining_nodes < 0:
-            raise explain_too_large(f"{MOST_NODES:,} names, numbers and signs")
+            raise explain_too_large(MOST_NODES, "names, numbers and signs")
         return tree.copy()
 
 
@@ -102,9 +108,9 @@ def check_tree(tree: exp.Expr) -> None:
         if depth > MOST_DEPTH:
             raise explain_too_deep()
         if node_count > MOST_NODES:
-            raise explain_too_large(f"{MOST_NODES:,} names, numbers and signs")
+            raise explain_too_large(MOST_NODES, "names, numbers and signs")
         if tables > MOST_TABLES:
-            raise explain_too_large(f"{MOST_TABLES} tables")
+            raise explain_too_large(MOST_TABLES, "tables")
         waiting.extend((child, depth + 1, times * _count_copies(node, child)) for child in node.iter_expressions())
 
 
@@ -130,7 +136,11 @@ def _is_star(expression: exp.Expr) -> bool:
 def check_sets(group: exp.Group) -> None:
     """Rejects a GROUP BY with too many grouping sets, without building them."""
     if math.prod(_count_sets(grouping) for grouping in group.expressions) > MOST_SETS:
-        raise QueryError(f"the query makes more than {MOST_SETS} kinds of subtotals; ask for fewer.")
+        raise QueryError(
+            f"the query makes more than {MOST_SETS} kinds of subtotals; ask for fewer.",
+            code="too-many-subtotals",
+            fields={"limit": MOST_SETS},
+        )
 
 
 def _count_sets(element: exp.Expr) -> int:
@@ -228,7 +238,9 @@ class _TextMeasurer:
         if result_length > self.max_length and result_length > max(lengths, default=0):
             raise QueryError(
                 f"the question creates strings of more than {self.max_length:,} letters, or lists of that size; "
-                "join or replace fewer strings, or transform the answer instead."
+                "join or replace fewer strings, or transform the answer instead.",
+                code="strings-too-long",
+                fields={"limit": self.max_length},
             )
         return result_length
 
@@ -249,7 +261,8 @@ class _TextMeasurer:
         if _is_text_distance(node) and lengths[0] * lengths[-1] > MOST_LETTER_PAIRS:
             raise QueryError(
                 f"the question compares strings of up to {lengths[0]:,} and {lengths[-1]:,} letters with each "
-                "other, letter by letter; compare their beginnings in a table of your own."
+                "other, letter by letter; compare their beginnings in a table of your own.",
+                code="strings-too-long-to-compare",
             )
         return max(SCALAR_LENGTH, *lengths) if lengths else SCALAR_LENGTH
 
@@ -258,7 +271,9 @@ class _TextMeasurer:
         self.alias_nodes += parts
         if self.alias_nodes > MOST_ALIAS_NODES:
             raise QueryError(
-                "the question uses its own column names again and again in further columns; write the expressions out."
+                "the question uses its own column names again and again in further columns; write the expressions out.",
+                code="aliases-too-large",
+                fields={"limit": MOST_ALIAS_NODES},
             )
         return max(length, scope.column_length)
 

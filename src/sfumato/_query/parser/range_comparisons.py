@@ -139,7 +139,9 @@ def _list_ranges_below(ranges: Ranges, bound: Edge, with_bound: bool, name: str,
 def _explain_cut(ranges: Ranges, name: str, node: Tree) -> QueryError:
     return QueryError(
         f"{allowed_sql.write_sql(node)!r} cuts inside a range of {name!r}, which was published in ranges with the "
-        f"edges {', '.join(ranges.edges)}; each holds its lower edge, so ask with < or >= at an edge."
+        f"edges {', '.join(ranges.edges)}; each holds its lower edge, so ask with < or >= at an edge.",
+        code="cut-inside-range",
+        fields={"column": name},
     )
 
 
@@ -192,7 +194,9 @@ def check_sum(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsO
         if is_own(column) and column.name in bins and not _is_compared(column, expression):
             raise QueryError(
                 f"{column.name!r} was published in ranges with the edges {', '.join(bins[column.name])}, so its sum "
-                f"and mean are not known; count its ranges with GROUP BY {column.name}."
+                f"and mean are not known; count its ranges with GROUP BY {column.name}.",
+                code="sum-of-ranges",
+                fields={"column": column.name},
             )
 
 

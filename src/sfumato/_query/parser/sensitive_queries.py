@@ -83,11 +83,13 @@ class SelectReader:
         """An expression to group by."""
         group_tree = allowed_sql.unwrap(self.resolve(self.resolve_alias(expression)))
         if isinstance(group_tree, exp.Literal) and not group_tree.is_string:
-            raise QueryError("group by columns of the release, by their names.")
+            raise QueryError("group by columns of the release, by their names.", code="group-by-expression")
         protected = self.names.list_sensitive_names(group_tree)
         if protected and not self.names.is_sensitive(group_tree):
             raise QueryError(
-                f"group by {protected[0]!r} and by public columns separately, not by an expression of both."
+                f"group by {protected[0]!r} and by public columns separately, not by an expression of both.",
+                code="group-by-mixed-columns",
+                fields={"column": protected[0]},
             )
         return group_tree
 
@@ -104,7 +106,10 @@ class SelectReader:
     @staticmethod
     def _check_no_aggregate(expression: Tree) -> Tree:
         if is_aggregate(expression):
-            raise QueryError("group by columns, not by an aggregate; use HAVING to filter by an aggregate.")
+            raise QueryError(
+                "group by columns, not by an aggregate; use HAVING to filter by an aggregate.",
+                code="group-by-aggregate",
+            )
         return expression
 
     def add_formula(self, aggregate: Tree) -> int:
@@ -119,9 +124,15 @@ class SelectReader:
         if (column.table, column.name) in self.names.sensitive_columns:
             return QueryError(
                 f"the {column.name!r} of single rows is protected, so it cannot be selected; count it instead, with "
-                f"GROUP BY {quote_if_needed(column.name)}."
+                f"GROUP BY {quote_if_needed(column.name)}.",
+                code="protected-rows",
+                fields={"column": column.name},
             )
-        return QueryError(f"{column.name!r} is neither an aggregate nor a group; add it to GROUP BY, or aggregate it.")
+        return QueryError(
+            f"{column.name!r} is neither an aggregate nor a group; add it to GROUP BY, or aggregate it.",
+            code="not-grouped",
+            fields={"column": column.name},
+        )
 
 
 def _has_name(expression: Tree) -> bool:

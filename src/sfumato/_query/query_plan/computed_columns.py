@@ -147,7 +147,10 @@ class _ColumnComputer:
             .type
         )
         if find_field_type(kind) not in ("integer", "number") and not pa.types.is_null(kind):
-            raise QueryError("an estimate can be combined with numbers only, not with strings, dates or booleans.")
+            raise QueryError(
+                "an estimate can be combined with numbers only, not with strings, dates or booleans.",
+                code="estimate-with-other-type",
+            )
         get = self._make_getter(exp.Cast(this=node.copy(), to=exp.DataType.build("double")))
         return lambda line: None if get(line) is None else Number(float(get(line)))
 
@@ -245,7 +248,10 @@ def _apply_function(function: Function, inner: Callable[[int], Formula | None]) 
 
 def explain_unknown_function(node: Tree) -> QueryError:
     """The error for a function of an estimate without a known error."""
+    name = node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()
     return QueryError(
-        f"{node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()} of an estimate has no known "
-        "error; use + - * /, ROUND, CAST to a number, LN, LOG, EXP, SQRT, ABS, POWER, CASE and COALESCE."
+        f"{name} of an estimate has no known error; use + - * /, ROUND, CAST to a number, LN, LOG, EXP, SQRT, ABS, "
+        "POWER, CASE and COALESCE.",
+        code="unsupported-function-of-estimate",
+        fields={"function": name},
     )

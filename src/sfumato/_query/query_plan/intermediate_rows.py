@@ -88,7 +88,11 @@ class PlanContext:
     def check_row_count(self, rows: EstimateRows) -> EstimateRows:
         """Checks the number of rows of a join, a UNION ALL or a window."""
         if rows.table.num_rows > MOST_ROWS:
-            raise QueryError(f"the answer has more than {MOST_ROWS:,} rows; add LIMIT, or group by coarser columns.")
+            raise QueryError(
+                f"the answer has more than {MOST_ROWS:,} rows; add LIMIT, or group by coarser columns.",
+                code="answer-too-large",
+                fields={"limit": MOST_ROWS, "unit": "rows"},
+            )
         return rows
 
     def note_choice(self, rows: EstimateRows, trees: Sequence[Tree]) -> None:

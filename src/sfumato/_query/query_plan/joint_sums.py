@@ -82,7 +82,7 @@ class JointSums:
     def _get_sum(self, leaf: int) -> _Leaf:
         leaf_sum = self.leaves[leaf]
         if isinstance(leaf_sum, Estimate):
-            raise QueryError(NOT_COMBINED)
+            raise QueryError(NOT_COMBINED, code="not-combined")
         return leaf_sum
 
     def estimate_total(self, leaf: int) -> Estimate:

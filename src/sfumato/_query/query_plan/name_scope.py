@@ -49,7 +49,11 @@ def replace_named_windows(select: exp.Select, size_budget: SizeBudget) -> exp.Se
             continue
         definition = windows_by_name.get(alias.name.lower())
         if definition is None:
-            raise QueryError(f"there is no window {alias.name!r}; define it: WINDOW {alias.name} AS (...).")
+            raise QueryError(
+                f"there is no window {alias.name!r}; define it: WINDOW {alias.name} AS (...).",
+                code="unknown-window",
+                fields={"window": alias.name},
+            )
         for part in ("partition_by", "order", "spec"):
             if not window.args.get(part) and definition.args.get(part):
                 window_part = definition.args[part]
@@ -74,7 +78,9 @@ class Scope:
     def add(self, table: str, columns: Mapping[str, str]) -> None:
         """Adds a table with the internal names of its columns."""
         if table.lower() in self.tables:
-            raise QueryError(f"two tables are called {table!r}; rename one with AS.")
+            raise QueryError(
+                f"two tables are called {table!r}; rename one with AS.", code="repeated-table", fields={"table": table}
+            )
         self.tables[table.lower()] = {name.lower(): (name, own) for name, own in columns.items()}
 
     def has_column(self, name: str) -> bool:
@@ -93,14 +99,23 @@ class Scope:
         """The internal name of a column."""
         name, table = column.name.lower(), column.table.lower()
         if column.args.get("db") or column.args.get("catalog") or isinstance(column.this, exp.Star):
-            raise QueryError(f"{allowed_sql.write_sql(column)!r} is not a column; name the columns one by one.")
+            raise QueryError(
+                f"{allowed_sql.write_sql(column)!r} is not a column; name the columns one by one.",
+                code="columns-by-star",
+            )
         if table and table not in self.tables:
-            raise QueryError(f"there is no table {column.table!r}; there is {', '.join(self.tables) or 'none'}.")
+            raise QueryError(
+                f"there is no table {column.table!r}; there is {', '.join(self.tables) or 'none'}.",
+                code="unknown-table",
+                fields={"table": column.table},
+            )
         searched_tables = [table] if table else list(self.tables)
         matching_tables = [place for place in searched_tables if name in self.tables[place]]
         if len(matching_tables) > 1 and name not in self.shared_names:
             raise QueryError(
-                f"{column.name!r} is a column of several tables; write {matching_tables[0]}.{column.name}."
+                f"{column.name!r} is a column of several tables; write {matching_tables[0]}.{column.name}.",
+                code="ambiguous-column",
+                fields={"column": column.name},
             )
         if not matching_tables:
             column_names = list(
@@ -109,14 +124,20 @@ class Scope:
             raise QueryError(
                 explain_missing_column(column.name, column_names, "there is no column")
                 if column_names
-                else f"there is no column {column.name!r}."
+                else f"there is no column {column.name!r}.",
+                code="missing-column",
+                fields={"column": column.name},
             )
         return self.tables[matching_tables[0]][name][1]
 
     def expand_star(self, table: str = "", excluded_names: frozenset[str] = frozenset()) -> list[tuple[str, Tree]]:
         """All columns, or those of one table, with their names."""
         if table and table.lower() not in self.tables:
-            raise QueryError(f"there is no table {table!r}; there is {', '.join(self.tables)}.")
+            raise QueryError(
+                f"there is no table {table!r}; there is {', '.join(self.tables)}.",
+                code="unknown-table",
+                fields={"table": table},
+            )
         searched_tables = [table.lower()] if table else list(self.tables)
         star_columns: list[tuple[str, Tree]] = []
         listed_names: set[str] = set()

@@ -53,7 +53,9 @@ class Clauses:
             star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
             if isinstance(star, exp.Star) and self.scope is not None:
                 if star.args.get("replace") or star.args.get("rename"):
-                    raise QueryError("name the columns one by one, instead of using * REPLACE or * RENAME.")
+                    raise QueryError(
+                        "name the columns one by one, instead of using * REPLACE or * RENAME.", code="columns-by-star"
+                    )
                 without = frozenset(
                     item.name.lower() for item in star.args.get("except_") or star.args.get("except") or ()
                 )
@@ -98,7 +100,8 @@ class Clauses:
         distinct = self.select.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
             raise QueryError(
-                "DISTINCT ON cannot be answered with a protected column; use QUALIFY ROW_NUMBER() OVER (...) = 1."
+                "DISTINCT ON cannot be answered with a protected column; use QUALIFY ROW_NUMBER() OVER (...) = 1.",
+                code="distinct-on",
             )
         return Ending(
             tuple(outputs), having, qualify, order_trees, allowed_sql.write_limit(self.select), bool(distinct)
@@ -126,7 +129,9 @@ def _is_never_column(name: str) -> bool:
 def replace_output_number(node: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
     """The output column that a number refers to."""
     if not 1 <= int(node.name) <= len(outputs):
-        raise QueryError(f"ORDER BY {node.name} names no column of the answer.")
+        raise QueryError(
+            f"ORDER BY {node.name} names no column of the answer.", code="unknown-order", fields={"name": node.name}
+        )
     return outputs[int(node.name) - 1][1]
 
 
@@ -195,7 +200,10 @@ class RowSelect:
         elif isinstance(node, exp.Column) and not node.table and not self.scope.has_column(node.name):
             node = next((tree for name, tree in outputs if name.lower() == node.name.lower()), node)
         if find_aggregates(node):
-            raise QueryError("group by columns, not by an aggregate; use HAVING to filter by an aggregate.")
+            raise QueryError(
+                "group by columns, not by an aggregate; use HAVING to filter by an aggregate.",
+                code="group-by-aggregate",
+            )
         return node
 
     def resolve(self, tree: Tree) -> Tree:
@@ -223,7 +231,9 @@ class RowSelect:
         for column in row_tree.find_all(exp.Column):
             if is_of_answer(column) and column.name not in own_names and not is_scalar(column.name):
                 raise QueryError(
-                    f"{self._find_column_name(column.name)!r} is neither an aggregate nor a group; add it to GROUP BY."
+                    f"{self._find_column_name(column.name)!r} is neither an aggregate nor a group; add it to GROUP BY.",
+                    code="not-grouped",
+                    fields={"column": self._find_column_name(column.name)},
                 )
         return row_tree
 

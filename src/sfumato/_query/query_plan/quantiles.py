@@ -77,7 +77,8 @@ def _parse_share(node: Tree | None) -> float:
     if not isinstance(share_tree, exp.Literal) or share_tree.is_string or not 0 <= float(share_tree.name) <= 1:
         raise QueryError(
             "a quantile needs one number from 0 to 1, such as QUANTILE_CONT(stay, 0.9); ask for several quantiles "
-            "one by one."
+            "one by one.",
+            code="invalid-quantile",
         )
     return float(share_tree.name)
 
@@ -116,7 +117,10 @@ class Distribution:
             f"SELECT COUNT(DISTINCT {number}), BOOL_AND(ISFINITE({number})) FROM {records}"
         )
         if is_finite is False:
-            raise QueryError("a column for quantiles contains an infinite number or NaN; exclude it with WHERE.")
+            raise QueryError(
+                "a column for quantiles contains an infinite number or NaN; exclude it with WHERE.",
+                code="infinite-number",
+            )
         self.is_coarse = values > MOST_POINTS
         if not self.is_coarse:
             return None
@@ -155,7 +159,11 @@ class Distribution:
         )
         errors = [error for error in crossing_errors if error is not None]
         if len(errors) < len(points):
-            raise QueryError("this method gives no errors, so it supports no quantiles; use the default method.")
+            raise QueryError(
+                "this method gives no errors, so it supports no quantiles; use the default method.",
+                code="method-without-errors",
+                fields={"operation": "quantile"},
+            )
         if not any(errors):
             return Estimate.exact(value)
         crossing = Crossing(tuple(points), tuple(excess), tuple(errors), self.is_coarse)

@@ -74,17 +74,19 @@ class QueryReader:
     def _read_query(self, tree: Tree, *, is_outer: bool = False) -> Result:
         self.session.clock.check()
         if is_outer and self.adjusting is not None and not (isinstance(tree, exp.Select) and _reads_records(tree)):
-            raise QueryError(NOT_ADJUSTED)
+            raise QueryError(NOT_ADJUSTED, code="not-adjustable")
         if not public_queries.has_sensitive_names(tree, self.session) or not public_queries.has_release(tree):
             return self._read_public(tree)
         if isinstance(tree, exp.SetOperation):
             return self._read_union(tree)
         if not isinstance(tree, exp.Select):
-            raise QueryError("ask one SELECT, or several joined by UNION ALL.")
+            raise QueryError("ask one SELECT, or several joined by UNION ALL.", code="not-one-select")
         refused_clauses = [name for name, value in tree.args.items() if value and name not in _CLAUSES]
         if refused_clauses:
             raise QueryError(
-                f"{refused_clauses[0].strip('_').upper()} cannot be answered with a protected column; remove it."
+                f"{refused_clauses[0].strip('_').upper()} cannot be answered with a protected column; remove it.",
+                code="unsupported-clause",
+                fields={"clause": refused_clauses[0].strip("_").upper()},
             )
         tree = replace_named_windows(tree, self.size_budget)
         return self.read_records(tree, is_outer=is_outer) if _reads_records(tree) else self._read_rows(tree)
@@ -144,14 +146,17 @@ class QueryReader:
             elif is_record:
                 raise QueryError(
                     "a condition on single records cannot compare with an estimate; ask for the estimate first and "
-                    "write it as a number, or compare in HAVING."
+                    "write it as a number, or compare in HAVING.",
+                    code="condition-on-estimate",
                 )
 
     def _make_list(self, query: Tree) -> Tree:
         """The result of a subquery in IN, as a table."""
         result = self.read_subquery(query)
         if len(result.output_columns) != 1 or result.rows.estimate_columns:
-            raise QueryError("IN (SELECT ...) needs a list of values, and cannot contain estimates.")
+            raise QueryError(
+                "IN (SELECT ...) needs a list of values, and cannot contain estimates.", code="in-without-list"
+            )
         ((_, column),) = result.output_columns
         self.context.note_choice(result.rows, [make_answer_column(column)])
         name = self._register_part(result.rows.table.select([column]))
@@ -175,7 +180,10 @@ class QueryReader:
         ) is not None:
             result = self.read_subquery(query)
             if len(result.output_columns) != 1 or result.rows.table.num_rows > 1:
-                raise QueryError("a subquery in an expression must return one number: one column and one row.")
+                raise QueryError(
+                    "a subquery in an expression must return one number: one column and one row.",
+                    code="subquery-not-scalar",
+                )
             name = self.context.make_name(SCALAR)
             scalars[name] = result
             query.replace(make_answer_column(name))
@@ -219,7 +227,8 @@ class QueryReader:
         for join in select.args.get("joins") or ():
             if join.args.get("method") or (join.kind or "").upper() not in ("", "INNER", "OUTER", "CROSS"):
                 raise QueryError(
-                    "join the results of queries by JOIN, LEFT, RIGHT, FULL or CROSS JOIN, with ON or USING."
+                    "join the results of queries by JOIN, LEFT, RIGHT, FULL or CROSS JOIN, with ON or USING.",
+                    code="unsupported-join",
                 )
             parts.append(self._read_table(join.this, scope))
             on = self._read_on(join, scope, parts)
@@ -250,14 +259,21 @@ class QueryReader:
                 name = item.name.lower()
                 first = next((columns[name] for columns in others if name in columns), None)
                 if first is None or name not in last:
-                    raise QueryError(f"USING names {item.name!r}, which is not a column of both tables.")
+                    raise QueryError(
+                        f"USING names {item.name!r}, which is not a column of both tables.",
+                        code="unshared-column",
+                        fields={"column": item.name},
+                    )
                 scope.shared_names.add(name)
                 parts.append(exp.EQ(this=make_answer_column(first[1]), expression=make_answer_column(last[name][1])))
             if not parts:
                 return ""
             tree = exp.and_(*parts)
         if any(item.list_estimates(tree) for item in rows):
-            raise QueryError("tables cannot be joined by an estimate; join them by the columns of their groups.")
+            raise QueryError(
+                "tables cannot be joined by an estimate; join them by the columns of their groups.",
+                code="join-by-estimate",
+            )
         return allowed_sql.write_sql(tree)
 
     def _read_table(self, table: Tree, scope: Scope) -> EstimateRows:
@@ -265,20 +281,23 @@ class QueryReader:
         if isinstance(table, exp.Subquery):
             result, alias = self.read_subquery(table.this), table.alias or f"subquery {len(scope.tables)}"
             if table.args.get("alias") is not None and table.args["alias"].args.get("columns"):
-                raise QueryError("name the columns of a subquery inside it, with AS.")
+                raise QueryError("name the columns of a subquery inside it, with AS.", code="renamed-columns")
         else:
             public_queries.check_table(table, self.session)
             if table.name.lower() == TABLE:
                 raise QueryError(
                     f"results of queries can be joined to each other, but not to {TABLE}: put it into a query of "
-                    "its own."
+                    "its own.",
+                    code="join-with-release",
                 )
             result = self._read_public(exp.select("*").from_(table.name))
             alias = table.alias or table.name
         new_names = {column: self.context.make_name("c") for _, column in result.output_columns}
         names = {name: new_names[column] for name, column in result.output_columns}
         if len({name.lower() for name, _ in result.output_columns}) != len(result.output_columns):
-            raise QueryError("two columns of a subquery have the same name; rename one with AS.")
+            raise QueryError(
+                "two columns of a subquery have the same name; rename one with AS.", code="repeated-column"
+            )
         scope.add(alias, names)
         column_map, estimated = {LINE: LINE}, result.rows.estimate_columns
         for column, new_name in new_names.items():
@@ -300,13 +319,19 @@ class QueryReader:
         """UNION ALL: the rows of one query below those of the other."""
         if type(union) is not exp.Union:
             raise QueryError(
-                "only UNION ALL can combine queries of estimates; EXCEPT and INTERSECT would compare their numbers."
+                "only UNION ALL can combine queries of estimates; EXCEPT and INTERSECT would compare their numbers.",
+                code="set-operation-on-estimates",
             )
         if union.args.get("distinct"):
-            raise QueryError("UNION removes equal rows, but equal estimates are not equal numbers; use UNION ALL.")
+            raise QueryError(
+                "UNION removes equal rows, but equal estimates are not equal numbers; use UNION ALL.",
+                code="union-of-estimates",
+            )
         parts = [self.read_subquery(union.this), self.read_subquery(union.expression)]
         if len({len(part.output_columns) for part in parts}) != 1:
-            raise QueryError("the parts of a UNION ALL must have the same number of columns.")
+            raise QueryError(
+                "the parts of a UNION ALL must have the same number of columns.", code="other-column-count"
+            )
         names = [self.context.make_name("u") for _ in parts[0].output_columns]
         rows = [self._align_part(part, parts, names) for part in parts]
         estimated = rows[0].estimate_columns
@@ -342,7 +367,9 @@ class QueryReader:
                 rows = self.context.append_formulas(rows, {name: self.context.get_formulas(numbers)})
             elif any(item.output_columns[at][1] in item.rows.estimate_columns for item in parts):
                 if find_field_type(values.type) not in ("integer", "number") and not pa.types.is_null(values.type):
-                    raise QueryError("the parts of a UNION ALL must have numbers in the same columns.")
+                    raise QueryError(
+                        "the parts of a UNION ALL must have numbers in the same columns.", code="other-column-types"
+                    )
                 formulas = [None if item is None else Number(float(item)) for item in values.to_pylist()]
                 rows = self.context.append_formulas(rows, {name: formulas})
             else:

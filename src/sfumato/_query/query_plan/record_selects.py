@@ -56,7 +56,10 @@ class RecordSelect:
         if group is None:
             return
         if any(value for name, value in group.args.items() if name not in ("expressions", "all")):
-            raise QueryError("write subtotals as GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...).")
+            raise QueryError(
+                "write subtotals as GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...).",
+                code="unsupported-subtotals",
+            )
         if group.args.get("all"):
             for expression in select.expressions:
                 if not find_aggregates(expression.unalias()) and not expression.find(exp.Window, exp.Query):
@@ -124,7 +127,11 @@ class RecordSelect:
 
     def _add_grouping(self, node: Tree) -> str:
         if len(node.expressions) > MOST_GROUPING:
-            raise QueryError(f"GROUPING supports at most {MOST_GROUPING} columns; use fewer.")
+            raise QueryError(
+                f"GROUPING supports at most {MOST_GROUPING} columns; use fewer.",
+                code="too-many-grouping-columns",
+                fields={"limit": MOST_GROUPING},
+            )
         keys = tuple(self._read_keys(expression)[0] for expression in node.expressions)
         return self.grouping_columns.setdefault(keys, f"grouping{len(self.grouping_columns)}")
 
@@ -145,7 +152,8 @@ class RecordSelect:
         value = self.reader.resolve(request.value)
         if not names.is_public(value):
             raise QueryError(
-                "quantiles are only available for public numbers; count the protected values with GROUP BY."
+                "quantiles are only available for public numbers; count the protected values with GROUP BY.",
+                code="quantile-of-protected-column",
             )
         range_comparisons.check_sum(value, bins)
         is_not_null = exp.Not(this=exp.Is(this=exp.paren(value.copy()), expression=exp.Null()))
@@ -163,7 +171,9 @@ class RecordSelect:
     def explain_single_rows(self, tree: Tree) -> QueryError:
         """The error for a query that would show single rows by their protected value."""
         name = (self.reader.names.list_sensitive_names(tree) or self.session.manifest.sensitive_columns)[0]
-        return QueryError(SINGLE_ROWS.format(name=name, column=quote_if_needed(name)))
+        return QueryError(
+            SINGLE_ROWS.format(name=name, column=quote_if_needed(name)), code="protected-rows", fields={"column": name}
+        )
 
     # ------------------------------------------------------------------------------------------------------------- rows
 
@@ -222,7 +232,8 @@ class RecordSelect:
         if self.hidden_groups and len(set(keys)) != len(keys):
             raise QueryError(
                 "MIN, MAX and ANY_VALUE under a condition on a protected column are only available where all "
-                "records of a group have the same value; group by the column, or use AVG."
+                "records of a group have the same value; group by the column, or use AVG.",
+                code="extreme-under-condition",
             )
 
     def _add_subtotals(

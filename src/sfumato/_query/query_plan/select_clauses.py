@@ -77,7 +77,9 @@ def group_rows(
 ) -> EstimateRows:
     """Groups rows, with their keys and aggregates under the given names."""
     if any(is_number(item, rows) for item in keys.values()):
-        raise QueryError("group by columns, not by an estimate; to group it, use CASE with a comparison.")
+        raise QueryError(
+            "group by columns, not by an estimate; to group it, use CASE with a comparison.", code="group-by-estimate"
+        )
     context.note_choice(rows, [*keys.values()])
     selected_sql = [f"{allowed_sql.write_sql(item)} AS {name}" for name, item in keys.items()]
     columns_sql: dict[str, _ColumnSql] = {}
@@ -116,7 +118,9 @@ def _aggregate(
         condition = f" FILTER (WHERE {allowed_sql.write_sql(node.expression.this)})"
     argument = function.this
     if isinstance(argument, exp.Distinct) and rows.list_estimates(argument):
-        raise QueryError("DISTINCT does not work on estimates: equal estimates are not equal numbers.")
+        raise QueryError(
+            "DISTINCT does not work on estimates: equal estimates are not equal numbers.", code="distinct-estimates"
+        )
     if not isinstance(argument, exp.Expression) or isinstance(argument, exp.Star) or not is_number(argument, rows):
         allowed_sql.check(function, allowed_sql.PUBLIC_CONSTRUCTS)
         return rows, _ColumnSql(f"{allowed_sql.write_sql(function)}{condition}{over_sql}")
@@ -133,7 +137,9 @@ def _aggregate(
         return rows, _ColumnSql(extreme_sql, is_formula=True)
     raise QueryError(
         f"{function.sql_name()} of estimates would measure their errors more than the groups; use SUM, AVG, COUNT, "
-        "MIN and MAX of them."
+        "MIN and MAX of them.",
+        code="aggregate-of-estimates",
+        fields={"aggregate": function.sql_name()},
     )
 
 
@@ -196,7 +202,11 @@ def _add_window(context: PlanContext, rows: EstimateRows, window: exp.Window, na
         )
     if isinstance(inner, _VALUE_WINDOWS) and is_number(inner.this, rows):
         if inner.args.get("default") is not None:
-            raise QueryError(f"{inner.sql_name()} of an estimate cannot have a default; put COALESCE around it.")
+            raise QueryError(
+                f"{inner.sql_name()} of an estimate cannot have a default; put COALESCE around it.",
+                code="default-of-estimate",
+                fields={"function": inner.sql_name()},
+            )
         rows = add_columns(context, rows, {f"{name} of": inner.this})
         inner.set("this", make_answer_column(name_formula_column(f"{name} of")))
         formula_numbers = context.select_columns(rows, [f"{allowed_sql.write_sql(function)}{over_sql} AS w"], _ORDER)[
@@ -246,7 +256,10 @@ def finish_select(context: PlanContext, rows: EstimateRows, ending: Ending, *, i
     context.note_choice(rows, order)
     if ending.is_distinct:
         if not rows.estimate_columns.isdisjoint(trees_by_name):
-            raise QueryError("SELECT DISTINCT does not work on estimates: equal estimates are not equal numbers.")
+            raise QueryError(
+                "SELECT DISTINCT does not work on estimates: equal estimates are not equal numbers.",
+                code="distinct-estimates",
+            )
         rows = _drop_duplicates(context, rows, [*trees_by_name])
     columns = [item for name in trees_by_name for item in _list_columns(rows, name)]
     if order or ending.limit or ending.is_distinct:

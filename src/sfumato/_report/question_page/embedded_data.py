@@ -224,7 +224,8 @@ def count_column_pairs(
     if not tables:
         raise QueryError(
             "this release is too large for a page, even as counts; allow more with `megabytes=`, or use sfumato query "
-            "instead."
+            "instead.",
+            code="release-too-large-for-page",
         )
     return PageContents(covered_columns, arrays, {"tables": [{"columns": item} for item in tables]}, omitted_columns)
 

@@ -73,7 +73,7 @@ def attack_with_worst_column(setup: AttackSetup) -> Attack:
     """C: an attacker who knows the public column with the most correct guesses, with the release where possible."""
     column_attacks = attack_with_each_column(setup)
     if not column_attacks:
-        raise SpecError("the release has no public column for this attacker to know.")
+        raise SpecError("the release has no public column for this attacker to know.", code="no-public-column")
     return max(column_attacks, key=lambda attack: attack.final_success)
 
 
@@ -94,7 +94,11 @@ def attack_with_known_others(setup: AttackSetup, share: float = KNOWN_SHARE) -> 
     Known people leave their group, with their values. Published values that do not depend on others are used as before.
     """
     if not 0 <= share < 1:
-        raise SpecError(f"the share of known others is {share}; it must be at least 0 and below 1.")
+        raise SpecError(
+            f"the share of known others is {share}; it must be at least 0 and below 1.",
+            code="share-out-of-range",
+            fields={"given": share},
+        )
     random_bits = setup.draws.get_stream("others").draw_bits(0, len(setup.target.true_codes))
     is_known: Mask = random_bits < np.uint64(int(share * 2**64))
     rows = setup.rows[~is_known[setup.rows]]
@@ -108,7 +112,10 @@ def attack_with_known_others(setup: AttackSetup, share: float = KNOWN_SHARE) -> 
 def attack_with_two_releases(setup: AttackSetup, second_setup: AttackSetup) -> Attack:
     """D: the same with two independent releases."""
     if not np.array_equal(setup.target.true_codes, second_setup.target.true_codes):
-        raise SpecError("the two releases are not about the same people; name two releases of one table.")
+        raise SpecError(
+            "the two releases are not about the same people; name two releases of one table.",
+            code="releases-of-other-people",
+        )
 
     def update_twice(beliefs: Floats, rows: Places) -> Floats | None:
         first_posteriors, likelihoods = setup.update_beliefs(beliefs, rows), second_setup.compute_likelihoods(rows)
@@ -142,7 +149,9 @@ def attack_with_own_belief(setup: AttackSetup, prior: Mapping[Value, float] | Pa
     given_shares = match_to_domain(prior, domain, "share")
     parts = np.array([0.0 if part is None else part for part in given_shares])
     if not np.isfinite(parts).all() or (parts < 0).any() or not parts.sum() > 0:
-        raise SpecError("the shares of a belief must be at least 0, and not all of them 0.")
+        raise SpecError(
+            "the shares of a belief must be at least 0, and not all of them 0.", code="belief-without-shares"
+        )
     share = parts / parts.sum()
     return _attack(setup, OWN_BELIEF, (), lambda rows: np.tile(share, (len(rows), 1)), "what you believe")
 

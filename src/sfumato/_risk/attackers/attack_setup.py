@@ -57,7 +57,11 @@ def make_draws(seed: int | None) -> Draws:
     if seed is None:
         return Draws.from_fresh_key()
     if not 0 <= seed < 16**SEED_DIGITS:
-        raise SpecError(f"the seed must be a number of at least 0, with at most {SEED_DIGITS} hexadecimal digits.")
+        raise SpecError(
+            f"the seed must be a number of at least 0, with at most {SEED_DIGITS} hexadecimal digits.",
+            code="seed-out-of-range",
+            fields={"digits": SEED_DIGITS},
+        )
     return Draws.unsafe_test_key(f"{seed:0{SEED_DIGITS}x}")
 
 

@@ -83,7 +83,10 @@ def link_records(
         source = open_source(population, Path(folder) / "spool", read=replace(read, text=(*read.text, *text)))
         names = [name for name in names if name in source.schema.names]
         if not names:
-            raise SpecError("the population shares no public column with the release, so no record can be linked.")
+            raise SpecError(
+                "the population shares no public column with the release, so no record can be linked.",
+                code="no-shared-column",
+            )
         arrays: dict[str, list[pa.Array]] = {name: [] for name in names}
         for batch in source.read_batches(tuple(names), BATCH_ROWS):
             for name in names:
@@ -109,7 +112,11 @@ def encode_shared_values(names: Sequence[str], tables: Sequence[pa.Table]) -> li
         try:
             arrays = [decode_dictionary(part).cast(kind) for table in tables for part in table.column(name).chunks]
         except pa.ArrowException as error:
-            raise SpecError(f"column {name!r} has different types in the tables; convert it to one type.") from error
+            raise SpecError(
+                f"column {name!r} has different types in the tables; convert it to one type.",
+                code="columns-of-different-types",
+                fields={"column": name},
+            ) from error
         for columns, codes in zip(
             codes_by_table, np.split(encode_batch_values(pa.concat_arrays(arrays))[0], ends), strict=True
         ):

@@ -242,7 +242,8 @@ def match_by_key(release: Release, table: pa.Table, plan_file: str | Path) -> Ma
     ):
         raise ReleaseFormatError(
             "the order of the release is not the order that the key of the plan file gives this table; name the "
-            "table and the plan file of this release."
+            "table and the plan file of this release.",
+            code="order-not-of-plan-file",
         )
     published_codes = read_published_codes(release)
     by_person = np.empty_like(published_codes)
@@ -273,7 +274,8 @@ def match_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> Matc
     if not np.array_equal(sizes, person_sizes):
         raise ReleaseFormatError(
             "the public columns of the table differ from those of the release: name the original table, as it "
-            "was when the release was made."
+            "was when the release was made.",
+            code="public-columns-differ",
         )
     true_codes, published_codes = find_domain_places(manifest.naming, table), read_published_codes(release)
     is_selected = _draw_classes(sizes, len(manifest.domain), draws)
@@ -341,5 +343,7 @@ def find_domain_places(naming: Naming, table: pa.Table) -> Codes:
     order = np.argsort(domain_keys)
     places = order[np.minimum(np.searchsorted(domain_keys, keys, sorter=order), len(domain_keys) - 1)]
     if not np.array_equal(domain_keys[places], keys):
-        raise ReleaseFormatError("the table is not the original of this release: it has values outside the domain.")
+        raise ReleaseFormatError(
+            "the table is not the original of this release: it has values outside the domain.", code="not-the-original"
+        )
     return places

@@ -46,7 +46,11 @@ def inspect_parquet(
             yield from _inspect_statistics(file.metadata, columns, name)
         yield from _inspect_dictionaries(path, domains or {})
     except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise SourceError(f"{name!r} is not a complete Parquet file; check that it was copied completely.") from error
+        raise SourceError(
+            f"{name!r} is not a complete Parquet file; check that it was copied completely.",
+            code="damaged-file",
+            fields={"file": name},
+        ) from error
 
 
 def _inspect_metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
@@ -219,7 +223,11 @@ def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
     try:
         first, is_text, has_nul, ends = _scan_bytes(path)
     except OSError as error:
-        raise SourceError(f"{path.name!r} cannot be read: {explain_os_error(error)}.") from error
+        raise SourceError(
+            f"{path.name!r} cannot be read: {explain_os_error(error)}.",
+            code="unreadable-file",
+            fields={"file": path.name, "reason": explain_os_error(error)},
+        ) from error
     mark = next((candidate for candidate in BYTE_ORDER_MARKS if first.startswith(candidate)), None)
     if mark is not None:
         findings.append(

@@ -150,7 +150,9 @@ def lint(
     A table in random order has a finding about its order with probability at most one in a million.
     """
     if isinstance(table, str | Path) and (address := Address.of(table, SourceError)) is not None:
-        raise SourceError(f"'{address}' is in a store, but lint inspects local files; copy it here first.")
+        raise SourceError(
+            f"'{address}' is in a store, but lint inspects local files; copy it here first.", code="table-in-store"
+        )
     with open_containing_release(table) as release, tempfile.TemporaryDirectory(prefix="sfumato-") as spool:
         if release is not None:
             folder, manifest = release
@@ -211,7 +213,11 @@ def _list_parts(table: AnyTable) -> list[_LintedTable]:
         return [_LintedTable(path, path) for path in several] or [_LintedTable(table, Path(table).name)]
     files = sorted(path for path in Path(table).iterdir() if path.suffix.lower() in (*CSV[:2], *PARQUET))
     if not files:
-        raise SourceError(f"{str(table)!r} contains no table: it has no CSV or Parquet file at its top level.")
+        raise SourceError(
+            f"{str(table)!r} contains no table: it has no CSV or Parquet file at its top level.",
+            code="no-table-in-directory",
+            fields={"file": str(table)},
+        )
     return [_LintedTable(path, path.name) for path in files]
 
 
@@ -227,7 +233,11 @@ def _inspect_part(
     source = open_source(part.table, spool, read=read)
     names = source.schema.names
     if repeated_name := next((name for name in names if names.count(name) > 1), None):
-        raise SchemaError(f"the table has two columns named {repeated_name!r}; rename one of them.")
+        raise SchemaError(
+            f"the table has two columns named {repeated_name!r}; rename one of them.",
+            code="repeated-column",
+            fields={"column": repeated_name},
+        )
     countable_names = [name for name in names if can_be_coded(source.schema.field(name).type)]
     columns = read_coded_columns(source, countable_names, progress)
     if path is not None and path.suffix.lower() in PARQUET:

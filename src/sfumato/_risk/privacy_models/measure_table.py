@@ -334,7 +334,9 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
                 raise SchemaError(
                     f"{protected_name!r} is not a public column of this release. A protected "
                     "column is random, so these numbers would say nothing about the true values; measure the "
-                    "original."
+                    "original.",
+                    code="protected-column-measured",
+                    fields={"column": protected_name},
                 )
             first, *others = manifest.list_data_paths(folder)
             table = first.parent if others else first
@@ -349,13 +351,25 @@ def _check_columns(schema: pa.Schema, public: Sequence[str], sensitive: Sequence
     for name in (*public, *sensitive):
         if schema.names.count(name) != 1:
             column_names = ", ".join(map(repr, schema.names[:20]))
-            raise SchemaError(f"the table has no column named {name!r}, or several; it has {column_names}.")
+            raise SchemaError(
+                f"the table has no column named {name!r}, or several; it has {column_names}.",
+                code="missing-column",
+                fields={"column": name},
+            )
         if not can_be_coded(kind := schema.field(name).type):
-            raise SchemaError(f"column {name!r} is of type {kind}, whose values cannot be counted; omit it.")
+            raise SchemaError(
+                f"column {name!r} is of type {kind}, whose values cannot be counted; omit it.",
+                code="uncountable-type",
+                fields={"column": name, "type": str(kind)},
+            )
         if (*public, *sensitive).count(name) > 1:
-            raise SchemaError(f"column {name!r} is named twice; name it once, as public or as sensitive.")
+            raise SchemaError(
+                f"column {name!r} is named twice; name it once, as public or as sensitive.",
+                code="two-roles",
+                fields={"column": name},
+            )
     if not (public or sensitive):
-        raise SchemaError("name the public columns (`public=`) and those to protect (`sensitive=`).")
+        raise SchemaError("name the public columns (`public=`) and those to protect (`sensitive=`).", code="no-columns")
 
 
 def _measure_columns(
@@ -367,7 +381,7 @@ def _measure_columns(
 ) -> Measures:
     rows = len(next(iter(columns.values())).codes)
     if not rows:
-        raise SchemaError("the table is empty.")
+        raise SchemaError("the table is empty.", code="empty-table")
     groups, sizes = group_records([columns[name] for name in public], rows)
     column_measures = []
     for number, name in enumerate(sensitive):

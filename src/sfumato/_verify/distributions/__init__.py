@@ -42,7 +42,11 @@ def find_distribution(mechanism: str) -> ReferenceDistribution:
     if reason := REFERENCE_DISTRIBUTIONS.find_reason(mechanism):
         raise MissingCapabilityError(reason, mechanism, VERIFIER)
     if mechanism not in REGISTRY:
-        raise ReleaseFormatError(f"this version cannot verify the mechanism {mechanism!r}.")
+        raise ReleaseFormatError(
+            f"this version cannot verify the mechanism {mechanism!r}.",
+            code="unknown-mechanism",
+            fields={"mechanism": mechanism},
+        )
     raise MissingCapabilityError(
         f"no verifier of the mechanism {mechanism!r} is installed, so its releases cannot be verified. Install the "
         f"distribution that has one (an entry point in the group {VERIFIER_GROUP!r}).",

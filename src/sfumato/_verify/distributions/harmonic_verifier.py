@@ -98,7 +98,9 @@ def read_distribution(design: JsonView) -> RedrawDistribution:
         or min(distribution.draw_chances) < 0
         or distribution.retention + sum(distribution.draw_chances) != 1
     ):
-        raise ReleaseFormatError("the design is not a probability distribution that protects values.")
+        raise ReleaseFormatError(
+            "the design is not a probability distribution that protects values.", code="invalid-distribution"
+        )
     return distribution
 
 

@@ -53,7 +53,9 @@ def read_distributions(design: JsonView) -> list[LevelDistribution]:
     """The distribution of each level of a release, from the rationals of its manifest."""
     size, distributions = len(design["domain"]), []
     if not 0 < len(design["levels"]) <= MOST_LEVELS:
-        raise ReleaseFormatError("the design has no levels, or more than any valid release.")
+        raise ReleaseFormatError(
+            "the design has no levels, or more than any valid release.", code="invalid-level-count"
+        )
     for number, level in enumerate(design["levels"]):
         groups = np.array(level["groups"] if number else range(size), dtype=np.int64)
         sets = SetDistribution(
@@ -69,15 +71,21 @@ def read_distributions(design: JsonView) -> list[LevelDistribution]:
             and sets.hold_chance > sets.other_chance
         )
         if not is_law or len(groups) != size or groups.min() or groups.max() >= sets.domain_size:
-            raise ReleaseFormatError("the design is not a probability distribution that protects values.")
+            raise ReleaseFormatError(
+                "the design is not a probability distribution that protects values.", code="invalid-distribution"
+            )
         if len(level_weights) != number + 1 or sum(level_weights) != 1 or distributions[-1].share <= 0:
-            raise ReleaseFormatError("the design does not say how its levels are drawn or counted together.")
+            raise ReleaseFormatError(
+                "the design does not say how its levels are drawn or counted together.", code="missing-level-draws"
+            )
     nested = (
         len(set(zip(low.groups.tolist(), up.groups.tolist(), strict=True))) == low.sets.domain_size
         for low, up in itertools.pairwise(distributions)
     )
     if sum(level.share for level in distributions) != 1 or not all(nested):
-        raise ReleaseFormatError("the levels of the design do not match the hierarchy, or are incomplete.")
+        raise ReleaseFormatError(
+            "the levels of the design do not match the hierarchy, or are incomplete.", code="inconsistent-levels"
+        )
     return distributions
 
 

@@ -33,7 +33,9 @@ def read_distributions(design: JsonView) -> list[SubTableDistribution]:
     for cell in design["cells"]:
         places = [int(place) for place in cell["places"]]
         if len(set(places)) != len(places) or not set(places) <= set(range(size)):
-            raise ReleaseFormatError("a sub-table of the design has values outside the domain.")
+            raise ReleaseFormatError(
+                "a sub-table of the design has values outside the domain.", code="value-outside-domain"
+            )
         distributions.append(SubTableDistribution.of(places, [read_retention(cell)] * len(places)))
     return distributions
 

@@ -40,7 +40,9 @@ class SubTableDistribution:
             or len(retentions) != size
             or not all(0 <= chance <= 1 for chance in (*distribution.same_chances, *distribution.other_chances))
         ):
-            raise ReleaseFormatError("the design is not a probability distribution that protects values.")
+            raise ReleaseFormatError(
+                "the design is not a probability distribution that protects values.", code="invalid-distribution"
+            )
         return distribution
 
     def compute_rise(self, number: int) -> Fraction | None:
@@ -98,7 +100,9 @@ def read_retention(design: JsonView) -> Fraction:
     """Reads a retention that keeps some records but not all."""
     retention = parse_exact(design["retention"])
     if not 0 < retention < 1:
-        raise ReleaseFormatError("the design is not a probability distribution that protects values.")
+        raise ReleaseFormatError(
+            "the design is not a probability distribution that protects values.", code="invalid-distribution"
+        )
     return retention
 
 
@@ -106,7 +110,11 @@ def parse_bound(prior: str, posterior: str) -> tuple[Fraction, Fraction]:
     """Reads the two ends of a bound; refuses a bound without effect."""
     low, high = parse_exact(prior), parse_exact(posterior)
     if not 0 < low < high < 1:
-        raise ReleaseFormatError(f"a bound from {low} to {high} has no effect.")
+        raise ReleaseFormatError(
+            f"a bound from {low} to {high} has no effect.",
+            code="bound-without-effect",
+            fields={"prior": str(low), "posterior": str(high)},
+        )
     return low, high
 
 

@@ -76,7 +76,9 @@ def read_distribution(design: JsonView) -> SetDistribution:
         or not 0 < distribution.hold_chance < 1
         or distribution.hold_chance <= distribution.other_chance
     ):
-        raise ReleaseFormatError("the design is not a probability distribution that protects values.")
+        raise ReleaseFormatError(
+            "the design is not a probability distribution that protects values.", code="invalid-distribution"
+        )
     return distribution
 
 

@@ -76,7 +76,12 @@ def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, 
             f"{histogram.total // largest_count} different values each. Choose at most this diversity, or merge the "
             "value with a similar one."
         )
-        raise InfeasibleError(f"one value {sentence}", sentence_with_values=f"{display(value)!r} {sentence}")
+        raise InfeasibleError(
+            f"one value {sentence}",
+            sentence_with_values=f"{display(value)!r} {sentence}",
+            code="cap-below-share",
+            fields={"share": str(Fraction(largest_count, histogram.total)), "cap": str(Fraction(1, spec.ell))},
+        )
     problem, assignment = build_anatomy_buckets(histogram.counts, spec.ell)
     caps = (Fraction(1, spec.ell),) * histogram.domain_size
     choice = Choice(assignment, problem.floors, assignment.setting.loss)

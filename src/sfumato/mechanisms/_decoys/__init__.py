@@ -41,7 +41,7 @@ from sfumato._request.decoy_count_errors import compute_error_probability, find_
 from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram, compute_margins
 from sfumato._request.warnings import Notice, NoticeNumber
-from sfumato.errors import InternalError, ReleaseFormatError
+from sfumato.errors import InternalError
 from sfumato.mechanisms._decoys import leak_matrix, likelihood_ratios
 from sfumato.mechanisms._decoys.decoy_estimators import (
     METHODS,
@@ -67,7 +67,7 @@ from sfumato.mechanisms.capabilities import (
     SeveralColumns,
     ValueColumn,
 )
-from sfumato.mechanisms.mechanism import EstimationRules, Mechanism
+from sfumato.mechanisms.mechanism import EstimationRules, Mechanism, make_design_error
 
 NAME = "decoys"
 
@@ -147,7 +147,7 @@ def plan(histogram: Histogram, spec: DecoyGroups, options: Options, draws: Draws
     """Makes the groups of each column; refuses a value that is too frequent for them."""
     sizes = histogram.axes or (histogram.domain_size,)
     if math.prod(sizes) != histogram.domain_size:
-        raise InternalError("the columns do not have the combinations of the domain.")
+        raise InternalError("the columns do not have the combinations of the domain.", code="columns-do-not-fit-domain")
     columns = []
     for number, margin in enumerate(compute_margins(histogram.counts, sizes)):
         counts = margin.tolist()
@@ -169,7 +169,7 @@ def _list_column_values(domain: Sequence[Value], sizes: Sequence[int], number: i
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Draws a value of each record's group, uniformly and independently, for each column."""
     if slots is None:
-        raise InternalError("decoys need slots.")
+        raise InternalError("decoys need slots.", code="no-slots")
     published = np.zeros(1, dtype=np.int64)
     for number, (column, own_codes, own_slots) in enumerate(
         zip(plan.columns, split_codes(codes, plan.sizes), np.atleast_2d(slots), strict=True)
@@ -204,9 +204,11 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
         domains = (values_from_json(design_json["domain"], types),)
     parsed_design = Design(domains, int(design_json["group_size"]), GroupCreation(design_json["groups"]))
     if any(len(set(domain)) != len(domain) or len(domain) < parsed_design.group_size for domain in domains):
-        raise ReleaseFormatError("a domain of the design is too small for its groups, or names a value twice.")
+        raise make_design_error(
+            "a domain of the design is too small for its groups, or names a value twice.", "domains"
+        )
     if parsed_design.group_size < 2 or math.prod(parsed_design.sizes) > MOST_COMBINATIONS:  # noqa: PLR2004
-        raise ReleaseFormatError("the design's groups are too small, or its domain is too large.")
+        raise make_design_error("the design's groups are too small, or its domain is too large.", "groups")
     return parsed_design
 
 

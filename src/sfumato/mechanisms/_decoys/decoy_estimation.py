@@ -65,7 +65,7 @@ class DecoyDesign(Protocol):
 
 def _require_whole(tally: Tally) -> Tally:
     if tally.release_tally is None:
-        raise InternalError("counts from decoys need the counts of the whole release.")
+        raise InternalError("counts from decoys need the counts of the whole release.", code="no-release-counts")
     return tally.release_tally
 
 
@@ -386,7 +386,8 @@ def make_twin(
     """The distribution of one column, as numbers."""
     if len(design.sizes) > 1:
         raise QueryError(
-            "a page cannot count several columns that are protected each on its own; ask with sfumato query."
+            "a page cannot count several columns that are protected each on its own; ask with sfumato query.",
+            code="page-cannot-count",
         )
     reading = _Reading(design, whole.counts[0].astype(np.int64), make_distribution)
     joints = {"law": reading.get_joint((0,)), "once": reading.make_floored_joint((0,))}
@@ -416,7 +417,11 @@ def estimate_shrunk(design: DecoyDesign, tally: Tally, value_sets: Sequence[Indi
     All values of the same condition determine the amount: the less they deviate beyond noise, the more they are shrunk.
     """
     if len(design.sizes) > 1:
-        raise QueryError("the method 'shrunk' is for one sensitive column; use fitted, closed or inverse.")
+        raise QueryError(
+            "the method 'shrunk' is for one sensitive column; use fitted, closed or inverse.",
+            code="method-for-one-column",
+            fields={"method": "shrunk"},
+        )
     make_distribution = make_fitted_distribution if design.creation is GroupCreation.MIXED else make_group_distribution
     whole = count_published_values(tally)
     lines = Tally.of_symbols(np.concatenate([tally.counts, whole[np.newaxis]])).attach_context(

@@ -97,7 +97,8 @@ def _make_method(
         if design.creation not in groups:
             raise QueryError(
                 f"{_explain_no_interval(design, groups)}; a page only shows numbers with an interval: ask with "
-                "sfumato query."
+                "sfumato query.",
+                code="no-interval",
             )
         return make_twin(design, whole, holdings, make_distribution)
 

@@ -42,10 +42,15 @@ class Options:
         limit = None if self.ratio_limit is None else parse_exact(self.ratio_limit, "the ratio limit")
         object.__setattr__(self, "ratio_limit", limit)  # exact, in any notation
         if limit is not None and limit <= 1:
-            raise SpecError(f"the ratio limit is {limit} and must be above 1: a ratio of 1 discloses nothing.")
+            raise SpecError(
+                f"the ratio limit is {limit} and must be above 1: a ratio of 1 discloses nothing.",
+                code="ratio-limit-out-of-range",
+                fields={"given": str(limit)},
+            )
         if limit is None and self.rare is not RareTreatment.KEEP:
             raise SpecError(
-                "rare values are treated only above a likelihood ratio; give one, such as `ratio_limit=100`."
+                "rare values are treated only above a likelihood ratio; give one, such as `ratio_limit=100`.",
+                code="no-ratio-limit",
             )
 
     @property

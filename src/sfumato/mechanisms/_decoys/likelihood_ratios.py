@@ -36,7 +36,9 @@ def compute_likelihood_ratio(count: int, total: int, group_size: int) -> Fractio
     """
     count, total, group_size = _check_arguments(count, total, group_size)
     if not count:
-        raise SpecError("a value that no record has is never published, and has no likelihood ratio.")
+        raise SpecError(
+            "a value that no record has is never published, and has no likelihood ratio.", code="value-without-records"
+        )
     return Fraction(total - count, (group_size - 1) * count)
 
 
@@ -49,7 +51,11 @@ def compute_amplification(count: int, total: int, group_size: int) -> Fraction |
     check_group_size(group_size)
     count, total, group_size = operator.index(count), operator.index(total), operator.index(group_size)
     if not 0 <= count <= total or not total:
-        raise SpecError(f"{count} of {total} records cannot have a value.")
+        raise SpecError(
+            f"{count} of {total} records cannot have a value.",
+            code="count-out-of-range",
+            fields={"given": count, "records": total},
+        )
     spare = total - group_size * count
     return Fraction(group_size * (total - count), spare) if spare > 0 else math.inf
 
@@ -66,7 +72,9 @@ def _check_arguments(count: int, total: int, group_size: int) -> tuple[int, int,
     if not total or not 0 <= count * group_size <= total:
         raise SpecError(
             f"{count} of {total} records have the value, but groups of {group_size} allow at most "
-            f"{total // group_size}."
+            f"{total // group_size}.",
+            code="value-too-frequent",
+            fields={"records": total, "count": count, "largest_count": total // group_size, "group_size": group_size},
         )
     return count, total, group_size
 
@@ -87,4 +95,15 @@ def check_eligible(values: Sequence[Value], counts: Sequence[int], group_size: i
         f"belongs to {largest_count:,} of {total:,} records, but groups of {group_size} allow at most "
         f"{total // group_size:,} records a value; {remedy}."
     )
-    raise InfeasibleError(f"one value {sentence}", sentence_with_values=f"{value!r} {sentence}")
+    raise InfeasibleError(
+        f"one value {sentence}",
+        sentence_with_values=f"{value!r} {sentence}",
+        code="value-too-frequent",
+        fields={
+            "records": total,
+            "count": largest_count,
+            "largest_count": total // group_size,
+            "group_size": group_size,
+            "largest_group_size": largest,
+        },
+    )

@@ -111,7 +111,9 @@ def _estimate_single_values(chances: Chances, tally: Tally) -> Floats:
     R/N.
     """
     if tally.release_tally is None:
-        raise InternalError("counts cannot be shrunk without the counts of the whole release.")
+        raise InternalError(
+            "counts cannot be shrunk without the counts of the whole release.", code="no-release-counts"
+        )
     (own, other), rows = chances, tally.rows.astype(np.float64)[:, np.newaxis]
     gain, total = own - other, max(float(tally.release_tally.rows[0]), 1.0)
     positive = np.maximum(tally.release_tally.counts[0] - total * other, 0.0)

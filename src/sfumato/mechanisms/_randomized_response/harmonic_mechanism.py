@@ -65,7 +65,7 @@ from sfumato.mechanisms.capabilities import (
     WeightColumns,
 )
 from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments, Weights
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.mechanism import Mechanism, make_design_error
 
 NAME = "harmonic"
 
@@ -144,7 +144,9 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
     if options.direction is Direction.BOTH:
         raise InfeasibleError(
             "the harmonic operator bounds rising beliefs only. Leave out `direction='both'`, or choose "
-            "`mechanism='fine-grain'`, `mechanism='uniform'` or `mechanism='subset'`."
+            "`mechanism='fine-grain'`, `mechanism='uniform'` or `mechanism='subset'`.",
+            code="direction-not-possible",
+            fields={"mechanism": NAME, "direction": "both"},
         )
     gains = [None if bound is None else bound.amplification - 1 for bound in bounds]
     keep = math.lcm(*(gain.numerator for gain in gains if gain is not None))
@@ -154,7 +156,8 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
     if not keep:
         raise InfeasibleError(
             "a posterior is so close to its prior that no value could ever be kept, so nothing could be counted; "
-            "allow larger posteriors."
+            "allow larger posteriors.",
+            code="posterior-too-close",
         )
     return Plan(histogram, bounds, spec.tolerance, keep, tuple(swaps))
 
@@ -186,17 +189,18 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     )
     size = len(set(parsed_design.domain))
     if not size == len(parsed_design.domain) == len(parsed_design.bounds) == len(parsed_design.swaps) or size == 1:
-        raise ReleaseFormatError("the design's domain, bounds and swaps do not fit together.")
+        raise make_design_error("the design's domain, bounds and swaps do not fit together.", "swaps")
     if (
         not 0 < parsed_design.retention < 1
         or min(parsed_design.swaps) < 0
         or parsed_design.retention + sum(parsed_design.swaps) != 1
     ):
-        raise ReleaseFormatError("the design's retention or swaps are out of range.")
+        raise make_design_error("the design's retention or swaps are out of range.", "swaps")
     pairs = zip(compute_amplifications(parsed_design.bounds), parsed_design.swaps, strict=True)
     if any(bound is not None and parsed_design.retention > (bound - 1) * swap for bound, swap in pairs):
         raise ReleaseFormatError(
-            "the design's retention is higher than its bounds allow, so its guarantee does not hold."
+            "the design's retention is higher than its bounds allow, so its guarantee does not hold.",
+            code="design-breaks-bound",
         )
     return parsed_design
 

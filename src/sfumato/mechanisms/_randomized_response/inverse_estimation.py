@@ -210,7 +210,11 @@ def estimate_least_squares(
     reason: each record publishes one entry, so it adds 1 on average to the count of its own value.
     """
     if operator.domain_size > LARGEST_SYSTEM:
-        raise QueryError(f"this method is for domains of at most {LARGEST_SYSTEM} values; use the default one.")
+        raise QueryError(
+            f"this method is for domains of at most {LARGEST_SYSTEM} values; use the default one.",
+            code="domain-too-large-for-method",
+            fields={"largest": LARGEST_SYSTEM},
+        )
     composition = estimate_by_iteration(operator, tally.counts, shares, COMPOSITION_STEPS)
     present = np.unique(operator.places)
     moments_by_set: list[list[Moments]] = [[] for _ in value_sets]

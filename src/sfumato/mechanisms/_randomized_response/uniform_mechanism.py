@@ -63,7 +63,7 @@ from sfumato.mechanisms.capabilities import (
     WeightColumns,
 )
 from sfumato.mechanisms.estimator import Method
-from sfumato.mechanisms.mechanism import Mechanism, NoOptions
+from sfumato.mechanisms.mechanism import Mechanism, NoOptions, make_design_error
 
 NAME = "uniform"
 
@@ -136,7 +136,9 @@ def plan(histogram: Histogram, spec: BreachBound, options: NoOptions, draws: Dra
     if not keep:
         raise InfeasibleError(
             f"the posterior {spec.posterior} is so close to the prior {spec.prior} that no value could ever be kept, "
-            "so nothing could be counted; allow a larger posterior."
+            "so nothing could be counted; allow a larger posterior.",
+            code="posterior-too-close",
+            fields={"prior": str(spec.prior), "posterior": str(spec.posterior)},
         )
     return Plan(histogram, spec, keep, swap)
 
@@ -163,10 +165,11 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     )
     size = len(set(parsed_design.domain))
     if not 0 < parsed_design.retention < 1 or size in (0, 1) or size != len(parsed_design.domain):
-        raise ReleaseFormatError("the design's retention or domain is out of range.")
+        raise make_design_error("the design's retention or domain is out of range.", "retention")
     if parsed_design.retention > (parsed_design.bound.amplification - 1) * parsed_design.swap_probability:
         raise ReleaseFormatError(
-            "the design's retention is higher than its bound allows, so its guarantee does not hold."
+            "the design's retention is higher than its bound allows, so its guarantee does not hold.",
+            code="design-breaks-bound",
         )
     return parsed_design
 

@@ -54,7 +54,10 @@ def list_bounds(histogram: Histogram, spec: BreachBoundPerValue) -> Bounds:
     """The bound of each value of a table; refuses a request without any."""
     bounds = spec.list_bounds(histogram.values)
     if not any(bounds):
-        raise SpecError("no value of the domain has a bound, so nothing would be protected; give at least one.")
+        raise SpecError(
+            "no value of the domain has a bound, so nothing would be protected; give at least one.",
+            code="nothing-protected",
+        )
     return bounds
 
 
@@ -77,10 +80,12 @@ def read_bounds(design_json: JsonView) -> tuple[Bounds, Fraction | None]:
     pairs = zip(design_json["priors"], design_json["posteriors"], strict=True)
     bounds = tuple(None if prior is None else BreachBound(prior, posterior) for prior, posterior in pairs)
     if not any(bounds):
-        raise ReleaseFormatError("no value of the design has a bound, so nothing is protected.")
+        raise ReleaseFormatError(
+            "no value of the design has a bound, so nothing is protected.", code="design-without-protection"
+        )
     tolerance = parse_exact(design_json["tolerance"], "the tolerance") if "tolerance" in design_json else None
     if tolerance is not None and any(bound and min(_compute_factors(bound)) > tolerance for bound in bounds):
-        raise ReleaseFormatError("a bound of the design allows more than its tolerance.")
+        raise ReleaseFormatError("a bound of the design allows more than its tolerance.", code="design-breaks-bound")
     return bounds, tolerance
 
 

@@ -23,6 +23,7 @@ from sfumato._core.run_lookup import Runs
 from sfumato._request.belief_bounds import BreachBound
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response.estimation_weights import SetWeights
+from sfumato.mechanisms.mechanism import make_design_error
 
 # Gives numbers to all sets of some sizes from a few values, and finds each set from its number.
 #
@@ -144,7 +145,9 @@ class SubsetSelection:
         if selection.hold_probability * size <= members:
             raise InfeasibleError(
                 f"the posterior {bound.posterior} is so close to the prior {bound.prior} that a set could not hold "
-                "its own value more often than others, so nothing could be counted; allow a larger posterior."
+                "its own value more often than others, so nothing could be counted; allow a larger posterior.",
+                code="posterior-too-close",
+                fields={"prior": str(bound.prior), "posterior": str(bound.posterior)},
             )
         return selection
 
@@ -152,11 +155,12 @@ class SubsetSelection:
     def read(cls, size: int, members: int, hold: Fraction, bound: BreachBound) -> SubsetSelection:
         """Reads the sets of a design; refuses those that its bound does not allow."""
         if not 0 < members < size or not 0 < hold < 1:
-            raise ReleaseFormatError("the design's sets or domain are out of range.")
+            raise make_design_error("the design's sets or domain are out of range.", "sets")
         selection = cls(size, members, hold.numerator, hold.denominator)
         if not 1 < selection.amplification <= bound.amplification:
             raise ReleaseFormatError(
-                "the design's sets hold the true value more often than its bound allows, or never."
+                "the design's sets hold the true value more often than its bound allows, or never.",
+                code="design-breaks-bound",
             )
         return selection
 

@@ -36,7 +36,6 @@ from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
 from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import Notice
-from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms._randomized_response.empirical_bayes import make_shrunk_method
 from sfumato.mechanisms._randomized_response.estimation_weights import (
     compute_count_variances,
@@ -62,7 +61,7 @@ from sfumato.mechanisms.capabilities import (
     WeightColumns,
 )
 from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.mechanism import Mechanism, make_design_error
 
 NAME = "subset"
 
@@ -176,7 +175,7 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     """Reads a design back, given the Data Package types of its columns."""
     domain, bound = values_from_json(design_json["domain"], types), BreachBound.from_json(design_json)
     if len(set(domain)) != len(domain):
-        raise ReleaseFormatError("the design's sets or domain are out of range.")
+        raise make_design_error("the design's sets or domain are out of range.", "sets")
     hold = parse_exact(design_json["hold_probability"], "the chance that a set holds the true value")
     selection = SubsetSelection.read(len(domain), int(design_json["subset_size"]), hold, bound)
     return Design(domain, selection, bound, Form(design_json["form"]))

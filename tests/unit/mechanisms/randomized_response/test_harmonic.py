@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from refusals import refuses
 from selection import examples
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, Tolerance
@@ -147,23 +148,21 @@ def test_rounding_costs_next_to_nothing() -> None:
 
 def test_bounds_that_let_nothing_be_kept_are_refused() -> None:
     nothing = BreachBound("1/2", Fraction(10**30 + 1, 2 * 10**30))
-    with pytest.raises(
-        InfeasibleError, match=r"^a posterior is so close to its prior that no value could ever be kept"
-    ):
+    with refuses(InfeasibleError, "posterior-too-close"):
         _plan([nothing, BreachBound("1/3", "1/2")])
 
 
-def test_both_directions_are_refused_and_what_keeps_them_is_named() -> None:
+def test_both_directions_are_refused() -> None:
     spec = BreachBoundPerValue({0: BreachBound("1/3", "1/2")})
-    with pytest.raises(InfeasibleError, match=r"rising beliefs only.* choose `mechanism='fine-grain'`"):
+    with refuses(InfeasibleError, "direction-not-possible", direction="both"):
         harmonic.plan(Histogram.of(range(3), [1] * 3), spec, harmonic.Options(Direction.BOTH), DRAWS)
 
 
 def test_bounds_for_no_value_of_the_table_and_one_value_are_refused() -> None:
-    with pytest.raises(InfeasibleError, match="only one value, so no other value can replace it"):
+    with refuses(InfeasibleError, "one-value-domain"):
         _plan(_limits("3"))
     spec = BreachBoundPerValue({"flu": BreachBound("1/10", "1/2")})
-    with pytest.raises(SpecError, match="not in the domain: 'flu'"):
+    with refuses(SpecError, "value-outside-domain", what="bound", values=1):
         harmonic.plan(Histogram.of(["cold", "cough"], [1, 1]), spec, harmonic.Options(), DRAWS)
 
 

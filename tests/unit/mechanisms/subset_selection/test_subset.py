@@ -14,6 +14,7 @@ from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
 from enumeration import every_outcome
+from refusals import refuses
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._records import PerturbedRecords
 from sfumato._records.member_columns import MemberColumnEncoding
@@ -111,14 +112,14 @@ def test_plan_of_a_posterior_next_to_certainty_still_leaves_the_true_value_out()
 
 
 @pytest.mark.parametrize("counts", [(7,), (1,)])
-def test_plan_refuses_a_domain_of_one_value_and_says_what_would_work(counts: tuple[int, ...]) -> None:
-    with pytest.raises(InfeasibleError, match=r"one value, .* no other value can replace it; declare the whole domain"):
+def test_plan_refuses_a_domain_of_one_value(counts: tuple[int, ...]) -> None:
+    with refuses(InfeasibleError, "one-value-domain"):
         subset.plan(Histogram(("flu",), counts), _bound("4"), Options(), DRAWS)
 
 
 def test_plan_refuses_a_bound_so_narrow_that_a_set_tells_nothing() -> None:
     narrow = BreachBound("1/2", Fraction(1, 2) + Fraction(1, 10**30))
-    with pytest.raises(InfeasibleError, match="nothing could be counted; allow a larger posterior"):
+    with refuses(InfeasibleError, "posterior-too-close", prior=str(narrow.prior), posterior=str(narrow.posterior)):
         _plan(3, narrow)
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from far_engine import FarEngine
+from refusals import refuses
 from releases import SENSITIVE, WAYS, published, published_by
 from sfumato._engines import shuffle
 from sfumato._query.counting.count_request import CountQuery, Range
@@ -75,7 +76,7 @@ def test_one_count_by_an_engine_is_the_count(tmp_path: Path) -> None:
         assert release.count(value, where=where, engine=FarEngine()) == release.count(value, where=where)
     assert release.count(where="age < 30", engine=FarEngine()) == release.count(where="age < 30")
     for value, where in [("flu", "age + 1 = 30"), ("flu", "disease = 'cold'"), (..., "sex = 'F' OR age = 3")]:
-        with pytest.raises(QueryError, match="without an engine"):
+        with refuses(QueryError, "unsupported-with-engine"):
             release.count(value, where=where, engine=FarEngine())
 
 
@@ -85,5 +86,5 @@ def test_file_that_is_damaged_elsewhere_is_named(tmp_path: Path) -> None:
     release = published(people(300), tmp_path / "release", mechanism="uniform")
     opened = Release.open(Path(shutil.copytree(release.folder, tmp_path / "copy")))
     (opened.folder / "data" / "part-00002.parquet").write_bytes(b"nothing")
-    with pytest.raises(ReleaseFormatError, match=r"part-00002\.parquet cannot be read"):
+    with refuses(ReleaseFormatError, "damaged-file", file="part-00002.parquet"):
         opened.count_many(QUERIES, engine=FarEngine())

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from hospitals import ROWS, Published
+from refusals import refuses
 from sfumato._query.duckdb_session import open_connection
 from sfumato._query.query_limits import Limits
 from sfumato._records import DATA_FILE
@@ -207,21 +208,19 @@ def test_star_leaves_the_sensitive_column_out(hospital_release: Published) -> No
 def test_question_that_takes_too_long_is_stopped(hospital_release: Published) -> None:
     tables = ", ".join(f"release AS {name}" for name in "abcd")
     many = f"SELECT COUNT(*) FROM {tables} WHERE a.age + b.age < c.age * d.age"
-    with pytest.raises(
-        QueryError, match=r"^the question takes longer than 0\.3 seconds; allow more time \(`timeout=`\)"
-    ):
+    with refuses(QueryError, "timeout", seconds=0.3):
         hospital_release.release.sql(many, timeout=0.3)
 
 
 def test_time_that_is_over_stops_every_later_statement(hospital_release: Published) -> None:
-    with pytest.raises(QueryError, match=r"^the question takes longer than 0 seconds"):
+    with refuses(QueryError, "timeout", seconds=0):
         hospital_release.release.sql("SELECT COUNT(*) FROM release WHERE disease = 'flu'", timeout=0)
 
 
 def test_question_that_takes_too_much_memory_is_refused(hospital_release: Published) -> None:
     tables = ", ".join(f"release AS {name}" for name in "abc")
     grouped = f"SELECT COUNT(*) FROM {tables} GROUP BY a.weight + b.age * c.age, a.age, b.age, c.age, b.weight"
-    with pytest.raises(QueryError, match=r"^the question takes more memory than 20MB; group by fewer or coarser col"):
+    with refuses(QueryError, "out-of-memory", memory="20MB"):
         hospital_release.release.sql(grouped, memory="20MB")
 
 

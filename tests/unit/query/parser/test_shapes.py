@@ -14,6 +14,7 @@ import pytest
 
 from conditions import Condition
 from hospitals import Published, close, counted
+from refusals import refuses
 from releases import people, published, published_by
 from sfumato._query.answer import Answer
 from sfumato._query.counting.count_request import CountQuery, Range
@@ -21,7 +22,7 @@ from sfumato._query.estimate import Estimate
 from sfumato._query.release import Release
 from sfumato._records.value_records import ValueEncoding
 from sfumato._request.schema import Schema
-from sfumato.errors import QueryError, ReleaseFormatError
+from sfumato.errors import ErrorField, QueryError, ReleaseFormatError
 
 GROUPED = "SELECT Sex, age // 10 AS decade, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY Sex, age // 10"
 TOWNS = pa.table({"town": ["Aix", "Birr", "Lich"], "country": ["F", "IE", "AT"], "people": [1000, 2000, None]})
@@ -166,7 +167,7 @@ def test_table_joined_by_the_sensitive_column_is_estimated_like_it(hospital_rele
 def test_join_by_several_rows_is_refused_unless_a_condition_leaves_one(hospital_release: Published) -> None:
     years = pa.table({"town": ["Aix", "Aix", "Birr"], "year": [2019, 2020, 2020]})
     sql = """SELECT COUNT(*) FROM release JOIN years ON "home town" = town WHERE disease = 'flu'"""
-    with pytest.raises(QueryError, match=r"^the join counts some records several times"):
+    with refuses(QueryError, "join-repeats-records"):
         hospital_release.release.sql(sql, attach={"years": years})
     found = hospital_release.release.sql(f"{sql} AND year = 2020", attach={"years": years}).get_estimate()
     both_towns = where(lambda row: row["home town"] in ("Aix", "Birr"))
@@ -238,12 +239,12 @@ def test_table_is_attached_from_any_source(hospital_release: Published, tmp_path
 
 @pytest.mark.parametrize("name", ["release", "Release", "a b", "", "1a", 'x"y'])
 def test_table_under_an_odd_name_is_refused(hospital_release: Published, name: str) -> None:
-    with pytest.raises(QueryError, match=r"^a table cannot be attached as .*; give it a name of letters, digits"):
+    with refuses(QueryError, "invalid-table-name", table=name):
         hospital_release.release.sql("SELECT COUNT(*) FROM release", attach={name: TOWNS})
 
 
 def test_table_that_cannot_be_read_is_refused(hospital_release: Published, tmp_path: Path) -> None:
-    with pytest.raises(QueryError, match=r"^the table 't' cannot be attached: "):
+    with refuses(QueryError, "unreadable-table", table="t", cause="missing-file"):
         hospital_release.release.sql("SELECT COUNT(*) FROM t", attach={"t": tmp_path / "none.csv"})
 
 
@@ -320,7 +321,7 @@ def test_condition_between_ranges_is_answered(ranges: Release, condition: str, l
     ],
 )
 def test_condition_that_cuts_inside_a_range_is_refused_with_the_edges(ranges: Release, condition: str) -> None:
-    with pytest.raises(QueryError, match=r"cuts inside a range of '.*', which was published in ranges with the edges"):
+    with refuses(QueryError, "cut-inside-range", column="age" if "age" in condition else "disease"):
         ranges.count(where=condition)
 
 
@@ -352,7 +353,7 @@ def test_condition_that_cuts_inside_a_range_is_refused_with_the_edges(ranges: Re
 def test_text_that_is_no_range_is_refused_with_the_ranges_that_there_are(
     ranges: Release, sql: str, condition: str
 ) -> None:
-    with pytest.raises(QueryError, match=r"^'age' has no range '.*'; did you mean '\[30,60\]'\? It has '\[0,30\)', "):
+    with refuses(QueryError, "unknown-range", column="age", nearest="[30,60]"):
         ranges.sql(sql.format(condition))
     (found,) = ranges.ask_many([sql.format(condition)])
     assert isinstance(found, QueryError)
@@ -390,7 +391,7 @@ def test_ranges_are_compared_in_their_order_and_with_numbers_in_quotes(
 def test_text_that_is_no_range_is_refused_in_a_subquery(ranges: Release, beside: str) -> None:
     inner = "SELECT sex FROM release AS x WHERE x.Age = '{}' GROUP BY sex"
     sql = f"SELECT COUNT(*) FROM release AS r WHERE sex IN ({inner}){beside}"
-    with pytest.raises(QueryError, match=r"^'age' has no range '30-60'; did you mean"):
+    with refuses(QueryError, "unknown-range", column="age", nearest="[30,60]"):
         ranges.sql(sql.format("30-60"))
     assert ranges.sql(sql.format("[30,60]")).get_estimate().value > 0
 
@@ -417,16 +418,18 @@ def test_moments_are_compared_with_edges_that_have_an_offset_or_none(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("condition", "sentence"),
+    ("condition", "code", "facts"),
     [
-        ("30-60", "^'age' has no range '30-60'; did you mean"),
-        (["[0,30)", "30-60"], "^'age' has no range '30-60'; did you mean"),
-        (30, "^30 cannot be compared with 'age'"),
-        (Range(at_least=30), "^'age' was published in ranges: list the ranges to count; it has "),
+        ("30-60", "unknown-range", {"column": "age", "nearest": "[30,60]"}),
+        (["[0,30)", "30-60"], "unknown-range", {"column": "age", "nearest": "[30,60]"}),
+        (30, "incomparable-value", {"column": "age", "type": "string"}),
+        (Range(at_least=30), "range-of-ranges", {"column": "age"}),
     ],
 )
-def test_count_of_many_refuses_what_is_no_range(ranges: Release, condition: Any, sentence: str) -> None:
-    with pytest.raises(QueryError, match=sentence):
+def test_count_of_many_refuses_what_is_no_range(
+    ranges: Release, condition: Any, code: str, facts: dict[str, ErrorField]
+) -> None:
+    with refuses(QueryError, code, **facts):
         ranges.count_many([CountQuery({"AGE": condition})])
 
 
@@ -440,7 +443,7 @@ def test_one_question_of_many_with_no_range_leaves_the_others_together(ranges: R
 
 @pytest.mark.parametrize("aggregate", ["SUM(disease)", "AVG(disease)", "SUM(disease * age)"])
 def test_sum_of_ranges_is_refused_with_the_edges(ranges: Release, aggregate: str) -> None:
-    with pytest.raises(QueryError, match=r"^'disease' was published in ranges with the edges 0, 20, 40, 60, so"):
+    with refuses(QueryError, "sum-of-ranges", column="disease"):
         ranges.sql(f"SELECT {aggregate} FROM release")
 
 
@@ -529,5 +532,5 @@ def test_value_outside_its_cell_is_refused(tmp_path: Path) -> None:
     column = str(release.manifest.cell_column)
     strange = table.set_column(table.schema.names.index(column), column, pa.array([200] * len(table), pa.int32()))
     pq.write_table(strange, path)
-    with pytest.raises(ReleaseFormatError, match=r"^the release contains a value outside its cell; get it again"):
+    with refuses(ReleaseFormatError, "value-outside-cell"):
         release.count("flu")

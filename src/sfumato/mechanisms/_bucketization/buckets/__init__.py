@@ -66,7 +66,7 @@ from sfumato.mechanisms.capabilities import (
     ValueColumn,
 )
 from sfumato.mechanisms.error_at_count import ErrorAtCount
-from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PlanRules, SpecT
+from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PlanRules, SpecT, make_design_error
 
 NAME = "buckets"
 
@@ -110,7 +110,9 @@ class Options:
         if not 1 <= self.min_bucket <= self.max_bucket:
             raise SpecError(
                 f"buckets of {self.min_bucket} to {self.max_bucket} records cannot be made; the smallest size must be "
-                "at least 1 and at most the largest."
+                "at least 1 and at most the largest.",
+                code="bucket-size-out-of-range",
+                fields={"smallest": self.min_bucket, "largest": self.max_bucket},
             )
 
 
@@ -166,7 +168,10 @@ def plan(histogram: Histogram, spec: ShareCap, options: Options, draws: Draws, /
     """Chooses the sizes of the buckets, and deals the records."""
     caps = spec.list_caps(histogram.values)
     if all(cap == 1 for cap, count in zip(caps, histogram.counts, strict=True) if count):
-        raise InfeasibleError("every value that occurs has the cap 1, so nothing would be protected; lower a cap.")
+        raise InfeasibleError(
+            "every value that occurs has the cap 1, so nothing would be protected; lower a cap.",
+            code="nothing-protected",
+        )
     sizes = {"smallest": options.min_bucket, "largest": options.max_bucket}
     try:
         if options.sizes is not Sizes.AUTO:
@@ -199,7 +204,7 @@ def deal_records(  # noqa: PLR0913, PLR0917 - the choice, and the parameters of 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Finds the bucket of each record by its value and slot."""
     if slots is None:
-        raise InternalError("buckets need slots.")
+        raise InternalError("buckets need slots.", code="no-slots")
     return PerturbedRecords(None, plan.find_ids(plan.dealing.find_buckets(codes, slots)))
 
 
@@ -227,11 +232,11 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
         values_from_json(design_json["domain"], types), tuple(parse_exact(cap, "a cap") for cap in design_json["caps"])
     )
     if not len(set(parsed_design.domain)) == len(parsed_design.domain) == len(parsed_design.caps):
-        raise ReleaseFormatError("the design's domain and caps do not fit together.")
+        raise make_design_error("the design's domain and caps do not fit together.", "caps")
     if not all(0 < cap <= 1 for cap in parsed_design.caps):
-        raise ReleaseFormatError("a cap of the design is out of range.")
+        raise make_design_error("a cap of the design is out of range.", "caps")
     if all(cap == 1 for cap in parsed_design.caps):
-        raise ReleaseFormatError("the design protects no value.")
+        raise ReleaseFormatError("the design protects no value.", code="design-without-protection")
     return parsed_design
 
 

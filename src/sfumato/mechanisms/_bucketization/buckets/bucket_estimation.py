@@ -42,7 +42,7 @@ MOST_NUMBERS = 1 << 22
 
 def _read_holdings(tally: Tally) -> Holdings:
     if tally.holdings is None:
-        raise InternalError("counts in buckets need the contents of the buckets.")
+        raise InternalError("counts in buckets need the contents of the buckets.", code="no-bucket-contents")
     return tally.holdings
 
 
@@ -432,7 +432,7 @@ def _replace_values(moments: Moments, values: Floats) -> Moments:
 def _make_twin(design: object, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
     """The browser version: the contents of buckets, the inverse of their mixing, and the model of shrinkage."""
     if holdings is None:
-        raise InternalError("counts in buckets need the contents of the buckets.")
+        raise InternalError("counts in buckets need the contents of the buckets.", code="no-bucket-contents")
     meeting = holdings.derive(MeetingMatrix)
     eigenvalues, directions = meeting.spectrum
     is_lost = bool((eigenvalues <= SINGULAR).any())

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
 from sfumato._core.cell_values import format_value_count
-from sfumato.errors import InfeasibleError
+from sfumato.errors import ErrorField, InfeasibleError
 from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers, compute_floors, compute_least_size
 
 # The number of steps along a row of settings until every condition holds: all of them are linear in the step.
@@ -67,6 +68,7 @@ class Problem:
 class CapBelowShare:
     """A value is more frequent in the table than its cap allows in any bucket."""
 
+    code: ClassVar[str] = "cap-below-share"
     place: int
     share: Fraction
     cap: Fraction
@@ -75,6 +77,11 @@ class CapBelowShare:
     def places(self) -> tuple[int, ...]:
         """The responsible value."""
         return (self.place,)
+
+    @property
+    def facts(self) -> dict[str, ErrorField]:
+        """The facts of the sentence, for programs."""
+        return {"share": str(self.share), "cap": str(self.cap)}
 
     def explain(self, name_values: Namer) -> str:
         """Describes the reason and the remedy."""
@@ -89,6 +96,7 @@ class CapBelowShare:
 class LargestTooSmall:
     """A value fits into no bucket of an allowed size."""
 
+    code: ClassVar[str] = "largest-bucket-too-small"
     place: int
     cap: Fraction
     needed_size: int
@@ -98,6 +106,11 @@ class LargestTooSmall:
     def places(self) -> tuple[int, ...]:
         """The responsible value."""
         return (self.place,)
+
+    @property
+    def facts(self) -> dict[str, ErrorField]:
+        """The facts of the sentence, for programs."""
+        return {"cap": str(self.cap), "needed": self.needed_size, "largest": self.largest}
 
     def explain(self, name_values: Namer) -> str:
         """Describes the reason and the remedy."""
@@ -112,9 +125,15 @@ class LargestTooSmall:
 class NothingFits:
     """Some values together do not fit into buckets of the allowed sizes."""
 
+    code: ClassVar[str] = "no-room-in-buckets"
     places: tuple[int, ...]
     largest: int
     feasible: int | None
+
+    @property
+    def facts(self) -> dict[str, ErrorField]:
+        """The facts of the sentence, for programs."""
+        return {"values": len(self.places), "largest": self.largest, "feasible": self.feasible}
 
     def explain(self, name_values: Namer) -> str:
         """Describes the reason and the remedy."""
@@ -128,6 +147,7 @@ class NothingFits:
 class NoCombination:
     """The records do not divide into whole numbers of buckets of the allowed sizes."""
 
+    code: ClassVar[str] = "no-whole-buckets"
     largest: int
     feasible: int | None
 
@@ -135,6 +155,11 @@ class NoCombination:
     def places(self) -> tuple[int, ...]:
         """No value is responsible: the cause is divisibility."""
         return ()
+
+    @property
+    def facts(self) -> dict[str, ErrorField]:
+        """The facts of the sentence, for programs."""
+        return {"largest": self.largest, "feasible": self.feasible}
 
     def explain(self, name_values: Namer) -> str:
         """Describes the reason and the remedy."""
@@ -148,12 +173,18 @@ class NoCombination:
 class TooFewSizes:
     """The method uses one or two sizes, and there is no answer with so few."""
 
+    code: ClassVar[str] = "too-few-bucket-sizes"
     method: str
 
     @property
     def places(self) -> tuple[int, ...]:
         """No value is responsible."""
         return ()
+
+    @property
+    def facts(self) -> dict[str, ErrorField]:
+        """The facts of the sentence, for programs."""
+        return {"method": self.method}
 
     def explain(self, name_values: Namer) -> str:
         """Describes the reason and the remedy."""
@@ -168,7 +199,7 @@ class NoBucketingError(InfeasibleError):
 
     def __init__(self, reason: Reason) -> None:
         self.reason = reason
-        super().__init__(reason.explain(format_value_count))
+        super().__init__(reason.explain(format_value_count), code=reason.code, fields=reason.facts)
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -182,7 +213,9 @@ class NoBucketingError(InfeasibleError):
             more = f" and {unnamed_count} more" if (unnamed_count := len(places) - MOST_NAMED) > 0 else ""
             return ", ".join(names[place] for place in places[:MOST_NAMED]) + more
 
-        return InfeasibleError(str(self), sentence_with_values=self.reason.explain(join_names))
+        return InfeasibleError(
+            str(self), code=self.code, fields=self.fields, sentence_with_values=self.reason.explain(join_names)
+        )
 
 
 def pose(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int) -> Problem:

@@ -98,5 +98,7 @@ def assign(problem: Problem, setting: Setting) -> Assignment:
     buckets = setting.to_vector(problem)
     flow = fill(problem, buckets)
     if flow.is_stuck.any() or setting.record_count != problem.total:
-        raise InternalError("the records do not fit into the chosen bucket setting; please report this.")
+        raise InternalError(
+            "the records do not fit into the chosen bucket setting; please report this.", code="records-do-not-fit"
+        )
     return Assignment(setting, flow.amounts[:, buckets > 0])

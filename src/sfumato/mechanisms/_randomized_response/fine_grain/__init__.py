@@ -75,7 +75,7 @@ from sfumato.mechanisms.capabilities import (
     ValueColumn,
     WeightColumns,
 )
-from sfumato.mechanisms.mechanism import Mechanism, PlanRules
+from sfumato.mechanisms.mechanism import Mechanism, PlanRules, make_design_error
 
 NAME = "fine-grain"
 
@@ -220,7 +220,10 @@ def check_countable(plan: Plan, /) -> None:
         sentence = f"would never be kept, so their counts could not be distinguished; {advice}"
         named = ", ".join(map(repr, never_kept[:NAMED_VALUES]))
         raise InfeasibleError(
-            f"{format_value_count(never_kept)} {sentence}", sentence_with_values=f"{named} {sentence}"
+            f"{format_value_count(never_kept)} {sentence}",
+            sentence_with_values=f"{named} {sentence}",
+            code="values-never-kept",
+            fields={"values": len(never_kept)},
         )
     amplification = min(retentions for retentions in plan.amplifications if retentions is not None)
     uniform = (amplification - 1) / (len(values) - 1 + amplification)
@@ -235,7 +238,12 @@ def check_countable(plan: Plan, /) -> None:
             f"{math.sqrt(own_variance / uniform_variance):.0f} times that of uniform perturbation under the same "
             f"bounds; {advice}"
         )
-        raise InfeasibleError(f"one value {sentence}", sentence_with_values=f"{least!r} {sentence}")
+        raise InfeasibleError(
+            f"one value {sentence}",
+            sentence_with_values=f"{least!r} {sentence}",
+            code="value-rarely-kept",
+            fields={"factor": round(math.sqrt(own_variance / uniform_variance))},
+        )
 
 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
@@ -261,12 +269,12 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     )
     size = len(set(parsed_design.domain))
     if not size == len(parsed_design.domain) == len(parsed_design.bounds) == len(parsed_design.retentions) or size == 1:
-        raise ReleaseFormatError("the design's domain, bounds and retentions do not fit together.")
+        raise make_design_error("the design's domain, bounds and retentions do not fit together.", "retentions")
     if (
         not all(0 <= retention <= 1 for retention in parsed_design.retentions)
         or sum(not retention for retention in parsed_design.retentions) > 1
     ):
-        raise ReleaseFormatError("the design's retentions are out of range.")
+        raise make_design_error("the design's retentions are out of range.", "retentions")
     if (
         retention_solver.find_violation(
             compute_amplifications(parsed_design.bounds), parsed_design.retentions, parsed_design.direction
@@ -274,7 +282,8 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
         is not None
     ):
         raise ReleaseFormatError(
-            "a retention is higher than the design's bounds allow, so its guarantee does not hold."
+            "a retention is higher than the design's bounds allow, so its guarantee does not hold.",
+            code="design-breaks-bound",
         )
     return parsed_design
 

@@ -115,7 +115,9 @@ class AmplificationOrder:
                 places[bound].append(value)
         others = len(amplifications) - 1
         if not places or not others:
-            raise InternalError("without a bound, or without a second value, there is no problem to solve.")
+            raise InternalError(
+                "without a bound, or without a second value, there is no problem to solve.", code="nothing-to-solve"
+            )
         groups, group_numbers = [], [len(places)] * len(shares)
         for place, bound in enumerate(sorted(places, key=make_sort_key)):
             line = FallingLine.of(bound, others, is_demand=is_own_demand(bound, others, direction))

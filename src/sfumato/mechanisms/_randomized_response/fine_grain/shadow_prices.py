@@ -63,7 +63,9 @@ def compute_shadow_prices(
     # The lowest optimum comes first, then the highest ones on the curve and with a peak.
     optima = dict.fromkeys(candidate for candidate in (peaks if peaks[0] else [*curve, *peaks]) if candidate)
     if max(retentions) > next(iter(optima)).level:
-        raise InternalError("prices are available only for retentions that `solve` finds.")
+        raise InternalError(
+            "prices are available only for retentions that `solve` finds.", code="retentions-not-optimal"
+        )
     prices = np.max([_compute_prices(_OptimumState.of(order, optimum)) for optimum in optima], axis=0)
     return tuple((prices * order.other_count / len(shares)).tolist())
 

@@ -77,7 +77,7 @@ from sfumato.mechanisms.capabilities import (
     Risk,
     WeightColumns,
 )
-from sfumato.mechanisms.mechanism import Mechanism, PlanRules
+from sfumato.mechanisms.mechanism import Mechanism, PlanRules, make_design_error
 
 NAME = "small-domain"
 
@@ -134,7 +134,7 @@ class Plan:
     def _compute_amplification(self, cell: merging.CountedCell) -> Fraction:
         amplification = cell.compute_amplification(self.bound.posterior)
         if amplification is None:
-            raise InternalError("a sub-table has no protected value.")
+            raise InternalError("a sub-table has no protected value.", code="nothing-protected")
         return amplification
 
     @cached_property
@@ -228,7 +228,9 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     if not protected:
         raise InfeasibleError(
             f"every value that occurs has a share above the prior {spec.prior}, so no value would be protected; "
-            "raise the prior above the share of the values to protect."
+            "raise the prior above the share of the values to protect.",
+            code="no-value-below-prior",
+            fields={"prior": str(spec.prior)},
         )
     balanced = balance(counts, protected)
     groups = balanced.groups
@@ -241,7 +243,9 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     if not all(keep for keep, _ in draft_plan.outcome_splits):
         raise InfeasibleError(
             f"the posterior {spec.posterior} is so close to the share of a value in its sub-table that no value could "
-            "ever be kept, so nothing could be counted; allow a larger posterior."
+            "ever be kept, so nothing could be counted; allow a larger posterior.",
+            code="posterior-too-close",
+            fields={"posterior": str(spec.posterior)},
         )
     return draft_plan
 
@@ -249,7 +253,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Finds the sub-table of each record by its slot, and perturbs it among the values of that sub-table."""
     if slots is None:
-        raise InternalError("small-domain needs slots.")
+        raise InternalError("small-domain needs slots.", code="no-slots")
     operator = plan.design.operator
     cells = plan.layout.find_cells(codes, slots)
     is_kept, swapped = plan.retention_draws.draw(draws.get_stream(f"{NAME}/coins"), first_row, cells)
@@ -268,7 +272,7 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     bound = BreachBound(design_json["prior"], design_json["posterior"])
     cells = tuple(_read_cell(cell, len(domain), bound) for cell in design_json["cells"])
     if len(set(domain)) != len(domain) or not 0 < len(cells) <= len(domain) + 1:  # balancing makes no more groups
-        raise ReleaseFormatError("the design's domain or sub-tables are out of range.")
+        raise make_design_error("the design's domain or sub-tables are out of range.", "cells")
     return Design(domain, bound, cells)
 
 
@@ -282,14 +286,15 @@ def _read_cell(cell_json: JsonView, domain_size: int, bound: BreachBound) -> Pub
     )
     places = set(cell.places)
     if len(places) != len(cell.places) or len(places) < 2 or not places <= set(range(domain_size)):  # noqa: PLR2004
-        raise ReleaseFormatError("a sub-table of the design has values out of range.")
+        raise make_design_error("a sub-table of the design has values out of range.", "values")
     if not 0 < cell.retention < 1 or not 0 < cell.prior < bound.posterior:
-        raise ReleaseFormatError("a sub-table of the design has a retention or a prior out of range.")
+        raise make_design_error("a sub-table of the design has a retention or a prior out of range.", "retention")
     if cell.counts is not None and (len(cell.counts) != len(places) or min(cell.counts) < 1):
-        raise ReleaseFormatError("a sub-table of the design has counts out of range.")
+        raise make_design_error("a sub-table of the design has counts out of range.", "counts")
     if cell.amplification > BreachBound(cell.prior, bound.posterior).amplification:
         raise ReleaseFormatError(
-            "a sub-table's retention is higher than its bound allows, so its guarantee does not hold."
+            "a sub-table's retention is higher than its bound allows, so its guarantee does not hold.",
+            code="design-breaks-bound",
         )
     return cell
 

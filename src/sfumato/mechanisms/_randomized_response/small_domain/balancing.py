@@ -45,7 +45,9 @@ def balance(counts: Sequence[int], protected: Sequence[int]) -> BalancedGroups:
         rarest = Fraction(min(filter(None, counts)), sum(counts))
         raise InfeasibleError(
             f"the rarest value of the sensitive column has a share of {rarest}, which is above the prior, so no value "
-            f"would be protected; choose a prior of at least {rarest}."
+            f"would be protected; choose a prior of at least {rarest}.",
+            code="no-value-below-prior",
+            fields={"rarest": str(rarest)},
         )
     width = sum(protected_counts) // max(protected_counts)
     groups = list(_generate_groups(protected_counts, width))

@@ -60,7 +60,10 @@ class CellShape:
         """The probability that a record keeps its value."""
         keep, swap = self.split_outcomes(posterior)
         if keep <= 0:
-            raise InternalError(f"a sub-table with prior {self.prior} has no retention at the posterior {posterior}.")
+            raise InternalError(
+                f"a sub-table with prior {self.prior} has no retention at the posterior {posterior}.",
+                code="no-retention",
+            )
         return Fraction(keep, keep + self.domain_size * swap)
 
     def compute_swap_probability(self, posterior: Fraction) -> Fraction:
@@ -145,15 +148,21 @@ def _make_price(
     """The cost function of a sub-table, infinite if not allowed; refuses a table that is not allowed as a whole."""
     whole = merge_groups(groups, protected)
     if not whole.peak:
-        raise InfeasibleError("no value of the sensitive column is protected; choose a prior that covers rare values.")
+        raise InfeasibleError(
+            "no value of the sensitive column is protected; choose a prior that covers rare values.",
+            code="no-value-below-prior",
+        )
     if whole.domain_size == 1:
         raise InfeasibleError(
-            "the sensitive column has only one value, so no other value can replace it; publish without this column."
+            "the sensitive column has only one value, so no other value can replace it; publish without this column.",
+            code="one-value-domain",
         )
     if not whole.is_feasible(posterior):
         raise InfeasibleError(
             f"a protected value has a share of {whole.prior}, and the posterior {posterior} is not above that, so no "
-            f"belief may rise. Choose a posterior above {whole.prior}, or a prior below it."
+            f"belief may rise. Choose a posterior above {whole.prior}, or a prior below it.",
+            code="posterior-not-above-share",
+            fields={"share": str(whole.prior), "posterior": str(posterior)},
         )
 
     def price(shape: CellShape) -> float:

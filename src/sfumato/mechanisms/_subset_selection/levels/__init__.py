@@ -103,7 +103,9 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     if hierarchy is None:
         raise InfeasibleError(
             "this mechanism draws records at several levels of a hierarchy, but the values have no groups. Declare "
-            "them with `hierarchies={'COL': Path('FILE')}`."
+            "them with `hierarchies={'COL': Path('FILE')}`.",
+            code="no-hierarchy",
+            fields={"mechanism": NAME},
         )
     requested_shares = options.list_shares(hierarchy)
     importance = {} if requested_shares is not None else options.list_importance(hierarchy)
@@ -118,7 +120,9 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
         else list(requested_shares.values())
     )
     if _count_outcomes(shares) > LARGEST_BOUND:
-        raise SpecError("the shares of the levels have too many digits to be drawn exactly; round them.")
+        raise SpecError(
+            "the shares of the levels have too many digits to be drawn exactly; round them.", code="shares-too-fine"
+        )
     names = [hierarchy.levels[number] for number in numbers]
     levels = itertools.starmap(
         Level, zip(names, shares, groups, (selection.lowest_terms for selection in selections), strict=True)
@@ -133,21 +137,32 @@ def _check_levels(hierarchy: Hierarchy, numbers: Sequence[int], groups: Sequence
     """Refuses uninformative levels, or too many of them."""
     first = hierarchy.levels[0]
     if len(numbers) > MOST_LEVELS:
-        raise InfeasibleError(f"records can be drawn at {MOST_LEVELS} levels at most; name fewer with `levels=`.")
+        raise InfeasibleError(
+            f"records can be drawn at {MOST_LEVELS} levels at most; name fewer with `levels=`.",
+            code="too-many-levels",
+            fields={"largest": MOST_LEVELS},
+        )
     if len(numbers) == 1:
         raise InfeasibleError(
-            f"no level above {first!r} has a share and several groups; give one a share, or use the mechanism 'subset'."
+            f"no level above {first!r} has a share and several groups; give one a share, or use the mechanism "
+            "'subset'.",
+            code="too-few-levels",
+            fields={"level": first},
         )
     for (lower, below), (upper, above) in itertools.pairwise(zip(numbers, groups, strict=True)):
         if max(above) == max(below):
             raise InfeasibleError(
                 f"the levels {hierarchy.levels[lower]!r} and {hierarchy.levels[upper]!r} have the same groups; leave "
-                f"one of them out, as in `levels={f'{first}=4/5,...'!r}` with the levels that differ."
+                f"one of them out, as in `levels={f'{first}=4/5,...'!r}` with the levels that differ.",
+                code="levels-alike",
+                fields={"first": hierarchy.levels[lower], "second": hierarchy.levels[upper]},
             )
     if not max(groups[-1]):
         raise InfeasibleError(
             f"the level {hierarchy.levels[numbers[-1]]!r} has only one group, which discloses nothing and counts "
-            f"nothing; leave it out, as in `levels={f'{first}=4/5,...'!r}` with the levels that differ."
+            f"nothing; leave it out, as in `levels={f'{first}=4/5,...'!r}` with the levels that differ.",
+            code="one-group-level",
+            fields={"level": hierarchy.levels[numbers[-1]]},
         )
 
 

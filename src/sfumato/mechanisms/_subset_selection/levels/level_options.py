@@ -31,9 +31,11 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.levels is not None and sum(_parse_numbers(self.levels, "levels").values()) != 1:
-            raise SpecError(f"the shares of the levels must add up to 1; {self.levels!r} do not.")
+            raise SpecError(
+                f"the shares of the levels must add up to 1; {self.levels!r} do not.", code="shares-not-one"
+            )
         if self.importance is not None and not any(_parse_numbers(self.importance, "importance").values()):
-            raise SpecError("no level has any importance; give one of them a number above 0.")
+            raise SpecError("no level has any importance; give one of them a number above 0.", code="no-importance")
 
     @property
     def has_level_settings(self) -> bool:
@@ -44,7 +46,8 @@ class Options:
         """The share of each level with one, by its number; None if the shares follow from the importance."""
         if self.levels is not None and self.importance is not None:
             raise SpecError(
-                "`levels=` gives shares and `importance=` computes them; give only one of `levels=`, `importance=`."
+                "`levels=` gives shares and `importance=` computes them; give only one of `levels=`, `importance=`.",
+                code="levels-with-importance",
             )
         if self.importance is not None:
             return None
@@ -55,7 +58,9 @@ class Options:
         requested_shares = _parse_by_number(hierarchy, self.levels, "levels")
         if 0 not in requested_shares:
             raise SpecError(
-                f"without records of the level {hierarchy.levels[0]!r} its values cannot be counted; give it a share."
+                f"without records of the level {hierarchy.levels[0]!r} its values cannot be counted; give it a share.",
+                code="value-level-without-share",
+                fields={"level": hierarchy.levels[0]},
             )
         return requested_shares
 
@@ -75,7 +80,9 @@ def _parse_by_number(hierarchy: Hierarchy, text: str, argument: str) -> dict[int
     try:
         numbers = {hierarchy.find_level(name): number for name, number in _parse_numbers(text, argument).items()}
     except SchemaError as error:
-        raise SpecError(f"`{argument}=`: {error}") from error
+        raise SpecError(
+            f"`{argument}=`: {error}", code=error.code, fields={"argument": argument, **error.fields}
+        ) from error
     return {level: numbers[level] for level in sorted(numbers) if numbers[level]}
 
 
@@ -87,9 +94,15 @@ def _parse_numbers(text: str, argument: str) -> dict[str, Fraction]:
         name = name.strip().lower()
         if not mark or not name or name in numbers:
             raise SpecError(
-                f"{part!r} is not a level with a number; write for example `{argument}='code=4/5,chapter=1/5'`."
+                f"{part!r} is not a level with a number; write for example `{argument}='code=4/5,chapter=1/5'`.",
+                code="wrong-level-number",
+                fields={"argument": argument},
             )
         numbers[name] = parse_exact(number.strip(), f"the number of the level {name!r}")
         if numbers[name] < 0:
-            raise SpecError(f"the number of the level {name!r} is below 0; give 0 or more.")
+            raise SpecError(
+                f"the number of the level {name!r} is below 0; give 0 or more.",
+                code="negative-level-number",
+                fields={"argument": argument, "level": name},
+            )
     return numbers

@@ -16,12 +16,12 @@ from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._records.set_records import convert_bits_to_arrow
 from sfumato._request.belief_bounds import BreachBound
-from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms._randomized_response.estimation_weights import SetWeights, Weighing
 from sfumato.mechanisms._subset_selection.levels.level_shares import Tier, build_tiers, group_by_kind
 from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
 from sfumato.mechanisms.capabilities import WeightColumns
 from sfumato.mechanisms.estimator import Weights
+from sfumato.mechanisms.mechanism import make_design_error
 
 # Records of several levels as weights, for counts and sums of a table and their variances.
 #
@@ -223,17 +223,17 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
         levels.append(Level(str(level_entry["name"]), parse_exact(level_entry["share"], "a share"), groups, selection))
         lines.append(tuple(parse_exact(say, "the say of a level") for say in level_entry["says"]))
     if not levels or len(set(domain)) != len(domain) or len({level.name for level in levels}) != len(levels):
-        raise ReleaseFormatError("the design's levels or domain are out of range.")
+        raise make_design_error("the design's levels or domain are out of range.", "levels")
     if any(level.share <= 0 for level in levels) or sum(level.share for level in levels) != 1:
-        raise ReleaseFormatError("the shares of the design's levels do not add up to 1.")
+        raise make_design_error("the shares of the design's levels do not add up to 1.", "shares")
     if any(len(line) != number or min(line) < 0 or sum(line) != 1 for number, line in enumerate(lines, 1)):
-        raise ReleaseFormatError("the design does not say how to combine the counts of its levels.")
+        raise make_design_error("the design does not say how to combine the counts of its levels.", "weights")
     for level in levels:
         if len(level.groups) != len(domain) or set(level.groups) != set(range(level.selection.size)):
-            raise ReleaseFormatError("the groups of the design do not match its domain.")
+            raise make_design_error("the groups of the design do not match its domain.", "groups")
     if len(levels) > MOST_LEVELS:
-        raise ReleaseFormatError("the design has more levels than any valid release.")
+        raise make_design_error("the design has more levels than any valid release.", "levels")
     for below, above in itertools.pairwise(levels):
         if len(set(zip(below.groups, above.groups, strict=True))) != below.selection.size:
-            raise ReleaseFormatError("a group of the design lies in two groups of the level above.")
+            raise make_design_error("a group of the design lies in two groups of the level above.", "groups")
     return Design(domain, tuple(levels), tuple(lines), bound)

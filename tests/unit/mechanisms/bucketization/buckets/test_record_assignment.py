@@ -9,6 +9,7 @@ import pytest
 
 from bucket_cases import CASES, EDU_LIKE_300000, Case, linear_caps
 from bucket_oracles import seeded_requests
+from refusals import refuses
 from sfumato.mechanisms._bucketization.anatomy_mechanism import build_anatomy_buckets
 from sfumato.mechanisms._bucketization.buckets import record_assignment as module
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError
@@ -180,6 +181,6 @@ def test_anatomy_of_random_tables() -> None:
         assert held.sum(axis=1).min() >= diversity
 
 
-def test_anatomy_names_the_value_that_is_too_frequent() -> None:
-    with pytest.raises(NoBucketingError, match="one value has a share of 4/7, above its cap 1/2"):
+def test_anatomy_refuses_a_value_that_is_too_frequent() -> None:
+    with refuses(NoBucketingError, "cap-below-share", share="4/7", cap="1/2"):
         build_anatomy_buckets([3, 4], 2)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bucket_oracles import seeded_requests, settings
+from refusals import refuses
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, is_valid
 from sfumato.mechanisms._bucketization.buckets.size_methods import find_best_size
@@ -97,7 +98,7 @@ def test_two_sizes_may_be_too_few() -> None:
     """A table of 9 records: only one bucket each of 2, 3 and 4."""
     problem = pose([1, 3, 5], [Fraction(1, 4), Fraction(7, 9), Fraction(2, 3)], 2, 4)
     for method in (find_best_two_sizes, split_top_down):
-        with pytest.raises(NoBucketingError, match="finds no buckets within the caps; use 'optimal'"):
+        with refuses(NoBucketingError, "too-few-bucket-sizes"):
             method(problem)
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refusals import refuses
 from selection import examples
 from sfumato._core.array_types import RandomBits
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
@@ -150,14 +151,14 @@ def test_the_record_objective_gives_all_to_a_value_that_nearly_everybody_has() -
     assert _plan((7, 0, 2), _limits("5", "5", "5")).retentions == (Fraction(4, 5), 0, 0)
 
 
-def test_plan_refuses_a_domain_of_one_value_and_says_what_would_work() -> None:
-    with pytest.raises(InfeasibleError, match=r"one value, .* no other value can replace it; declare the whole domain"):
+def test_plan_refuses_a_domain_of_one_value() -> None:
+    with refuses(InfeasibleError, "one-value-domain"):
         _plan((5,), _limits("4"))
 
 
 def test_plan_refuses_a_bound_for_a_value_that_is_not_in_the_domain() -> None:
     spec = BreachBoundPerValue({"flu": BreachBound("1/10", "1/2")})
-    with pytest.raises(SpecError, match="not in the domain: 'flu'"):
+    with refuses(SpecError, "value-outside-domain", what="bound", values=1):
         fine_grain.plan(Histogram.of(["cold", "cough"], [1, 1]), spec, Options(), DRAWS)
 
 
@@ -182,7 +183,7 @@ def test_retentions_that_can_be_undone_are_accepted() -> None:
 
 def test_two_values_that_are_never_kept_are_refused_by_name() -> None:
     assert TIED.keep_numerators[:2] == (0, 0)
-    with pytest.raises(InfeasibleError, match=r"^2 values would never be kept.*`objective='aggregate'`") as caught:
+    with refuses(InfeasibleError, "values-never-kept", values=2) as caught:
         fine_grain.check_countable(TIED)
     assert caught.value.sentence_with_values.startswith("'value 0', 'value 1' would never be kept")
 
@@ -201,9 +202,7 @@ def test_retentions_that_drown_all_counts_are_refused_with_how_much_worse_they_a
     """One value is never kept, and another one with a coin of 1/6000: they can hardly be told apart."""
     plan = _plan((500, 10, 10, 10), _limits("20", "2", "2001/1000", "8"))
     assert plan.retentions == (Fraction(1, 2), 0, Fraction(1, 6000), Fraction(1, 2))
-    with pytest.raises(
-        InfeasibleError, match=r"kept so rarely .* 1019 times that of uniform .*`objective='aggregate'`"
-    ):
+    with refuses(InfeasibleError, "value-rarely-kept", factor=1019):
         fine_grain.check_countable(plan)
 
 
@@ -215,7 +214,7 @@ def test_a_long_tail_can_be_counted_with_the_aggregate_objective_only() -> None:
         fine_grain.plan(histogram, spec, Options(objective=objective), DRAWS)
         for objective in (Objective.RECORD, Objective.AGGREGATE)
     )
-    with pytest.raises(InfeasibleError, match="would be kept so rarely"):
+    with refuses(InfeasibleError, "value-rarely-kept"):
         fine_grain.check_countable(record)
     fine_grain.check_countable(aggregate)
 
