@@ -198,7 +198,7 @@ crash = lambda stage, done, total: os.kill(os.getpid(), signal.SIGKILL)
 accepted = dict.fromkeys(("accept_unique", "accept_uncovered"), "made up")
 columns = dict.fromkeys(("age", "sex"), "made up")
 schema = Schema.of("disease", public="*")
-request = Request(frame, schema=schema, spec=BreachBound("1/10", "1/2"), accept_disclosing=give_reasons(columns), **accepted, **ALL_ACCEPTED)
+request = Request(frame, schema=schema, spec=BreachBound("1/10", "1/2"), accept_disclosing=columns, **accepted)
 publish(request, sys.argv[3], engine=SparkEngine(session, progress=crash))
 """
 

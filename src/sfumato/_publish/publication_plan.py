@@ -113,7 +113,9 @@ def decide_columns(request: Request, names: Sequence[str]) -> Request:
     for accepted in request.accept_disclosing:  # a column that is not published needs no acceptance
         matches = find_matches(accepted, names)
         if not matches:
-            raise SchemaError(explain_missing_column(accepted, names))
+            raise SchemaError(
+                explain_missing_column(accepted, names), code="missing-column", fields={"column": accepted}
+            )
         if not any(request.schema.get_role(name) in (Role.PUBLIC, Role.UNDECIDED) for name in matches):
             raise SchemaError(
                 f"column {accepted!r} is not public, so there is nothing to accept; do not name it there.",

@@ -83,14 +83,8 @@ class QueryOptions(OptionGroup):
     )
 
 
-def answer_questions(
-    release: Path, query_options: QueryOptions, print_options: PrintOptions, check: Callable[[Release], None]
-) -> None:
-    """Answers one question or a batch by a release that passes a check, and prints the answers."""
-    from sfumato._query.attached_tables import parse_attachments  # noqa: PLC0415 - takes long to load
-    from sfumato._query.batch_queries import read_batch  # noqa: PLC0415 - takes long to load
-    from sfumato._query.query_process import QueryJob, ask_in_child  # noqa: PLC0415 - takes long to load
-
+def _check_questions(query_options: QueryOptions) -> None:
+    """Refuses both one question and a batch, and options that a batch does not have."""
     if (query_options.sql is None) == (query_options.batch is None):
         raise QueryError(
             "ask either one question in SQL, or many with --batch FILE; see sfumato query --help.",
@@ -100,6 +94,17 @@ def answer_questions(
         raise QueryError(
             "--consistent and --totals apply to one question; ask it without --batch.", code="options-for-one-question"
         )
+
+
+def answer_questions(
+    release: Path, query_options: QueryOptions, print_options: PrintOptions, check: Callable[[Release], None]
+) -> None:
+    """Answers one question or a batch by a release that passes a check, and prints the answers."""
+    from sfumato._query.attached_tables import parse_attachments  # noqa: PLC0415 - takes long to load
+    from sfumato._query.batch_queries import read_batch  # noqa: PLC0415 - takes long to load
+    from sfumato._query.query_process import QueryJob, ask_in_child  # noqa: PLC0415 - takes long to load
+
+    _check_questions(query_options)
     tables, opened = parse_attachments(query_options.attach), sfumato.Release.open(release)
     check(opened)
     questions = [str(query_options.sql)] if query_options.batch is None else read_batch(query_options.batch)
