@@ -271,6 +271,18 @@ def test_readme_of_an_older_template_is_not_compared(name: str, tmp_path: Path) 
     assert "not compared" in check.detail
 
 
+def test_a_compound_whose_combinations_were_taken_from_the_table_says_so(tmp_path: Path) -> None:
+    """Older versions published such releases; here the frozen one states it by hand."""
+    folder = tmp_path / "release"
+    shutil.copytree(HERE / "3-compound", folder)
+    written = json.loads((folder / MANIFEST).read_text())
+    written["sfumato"]["domain_declared"] = False
+    (folder / MANIFEST).write_text(json.dumps(written))
+    assert "The list of combinations of 'sex + disease' was taken from the table" in (
+        Release.open(folder).guarantee.text
+    )
+
+
 def test_releases_of_fine_grain_said_more_than_they_kept_and_still_verify(tmp_path: Path) -> None:
     """Its guarantee has a name of its own now, and the shares behind a tolerance are rounded in another way."""
     frozen = json.loads((HERE / "2-fine-grain" / MANIFEST).read_text())["sfumato"]
