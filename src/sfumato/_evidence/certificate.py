@@ -120,6 +120,7 @@ class Certificate:
             "mechanism": manifest.mechanism_name,
             "guarantee": manifest.mechanism.guarantee,
             "statement": manifest.guarantee.to_json(),
+            "population": str(manifest.population),
             "design": manifest.design.to_json(),
             "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.columns],
             "checks": [{"name": check.name, "detail": check.detail} for check in self.checks],
@@ -167,6 +168,9 @@ class Certificate:
         )
 
     def _list_errors(self) -> tuple[Block, ...]:
+        return (Text(self.manifest.population.sentence), *self._list_predicted_errors())
+
+    def _list_predicted_errors(self) -> tuple[Block, ...]:
         if not self.error_curves:
             return (
                 Text("The error of a count depends on more than the design; every answer has its own standard error."),
