@@ -154,7 +154,8 @@ class Certificate:
             f"release was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its manifest, which "
             f"contains the digests of all its files): {format_digest(self.digest)}"
         )
-        return Document(TITLE, f"A table in which {name!r} is protected", sections, ending, is_one_page=True)
+        subtitle = f"A table in which {name!r} is protected; its numbers are for {self.manifest.population}"
+        return Document(TITLE, subtitle, sections, ending, is_one_page=True)
 
     def _list_design(self) -> tuple[Block, ...]:
         pairs = (("mechanism", self.manifest.mechanism_name), *self.design_facts)
@@ -168,9 +169,6 @@ class Certificate:
         )
 
     def _list_errors(self) -> tuple[Block, ...]:
-        return (Text(self.manifest.population.sentence), *self._list_predicted_errors())
-
-    def _list_predicted_errors(self) -> tuple[Block, ...]:
         if not self.error_curves:
             return (
                 Text("The error of a count depends on more than the design; every answer has its own standard error."),
