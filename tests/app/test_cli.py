@@ -491,7 +491,7 @@ def test_info_tells_machines_the_exact_design(release: Path) -> None:
 def test_query_keeps_its_contract_with_machines(release: Path) -> None:
     sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu' AND sex = 'F'"
     found = succeed("query", release, sql, "--json").json
-    assert list(found) == ["format", "columns", "rows", "method", "assumption", "level", "counted"]
+    assert list(found) == ["format", "columns", "rows", "method", "assumption", "level", "counted", "population"]
     assert found["columns"] == ["n", "n_se", "n_low", "n_high"]
     assert found["level"] == 0.95
     (row,) = found["rows"]

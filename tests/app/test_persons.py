@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,22 +13,27 @@ import pyarrow.parquet as pq
 import pytest
 
 from accepted import ALL_ACCEPTED
-from command_line import content, people, write_parquet
+from command_line import content, people, succeed, write_parquet
 from refusals import refuses
 from releases import edit_manifest
 from sfumato import (
     BreachBound,
+    CountQuery,
     QueryError,
+    Release,
     ReleaseFormatError,
     Request,
     Schema,
     SchemaError,
     SpecError,
+    info,
     plan,
     publish,
     verify,
 )
+from sfumato._evidence.certificate import make_certificate
 from sfumato._release.manifest import MANIFEST, README, compute_manifest_digest
+from sfumato._report import make_question_page
 from sfumato._request.person_rows import UNCHECKED_SENTENCE
 
 BOUND = BreachBound("1/10", "1/2")
@@ -73,6 +80,72 @@ def test_rows_that_are_left_out_are_said_and_the_rest_verifies(table: Path, way:
     found = verify("release", table, plan_file="plan")
     assert found.has_passed
     assert [check.name for check in found.checks].count("persons") == 2
+
+
+POPULATIONS: dict[str, tuple[dict[str, object], str]] = {
+    "first": ({"one_row": "first:day"}, "people, by their first row by 'day'"),
+    "unnamed": ({"one_row": "last:day", "keep": [], "drop": ["day"]}, "people, by their last row"),
+    "random": ({"one_row": "random"}, "people, by one random row each"),
+    "one": ({"surplus": "drop"}, "people, by one random row each"),
+    "surplus": ({"rows_per_person": 2, "surplus": "drop"}, "rows, at most 2 of each person, chosen at random"),
+    "all of some": ({"rows_per_person": 9, "surplus": "drop"}, "rows of the original table"),
+    "all": ({"rows_per_person": 9}, "rows of the original table"),
+    "unchecked": ({"person": None, "drop": ["number"]}, "rows of the original table"),
+    "missing": (
+        {"one_row": "first:day", "nulls": "drop"},
+        "people, by their first row by 'day', without records that lack a 'disease'",
+    ),
+}
+
+
+def write_everything(release: Release) -> dict[str, str]:
+    """All that tells people and machines about the numbers of a release."""
+    sql = "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY sex"
+    answers = {
+        "answer": release.sql(sql),
+        "exact": release.sql("SELECT sex, COUNT(*) AS n FROM release GROUP BY sex"),
+        "batch": release.ask_many(["SELECT COUNT(*) FROM release WHERE disease = 'flu'"])[0],
+        "count": release.count("flu"),
+        "exact count": release.count(where="sex = 'F'"),
+        "mean": release.mean("age", where="disease = 'flu'"),
+        "many": release.count_many([CountQuery({"sex": "F"}, ["flu"])]),
+        "one of many": release.count_many([CountQuery({"sex": "F"}, ["flu"])])[0],
+    }
+    notebooks: dict[str, str] = {}
+    for name, answer in answers.items():
+        assert not isinstance(answer, Exception)
+        notebooks[f"{name} in a notebook"] = answer._repr_html_()
+    return {
+        **notebooks,
+        "query JSON": json.dumps(succeed("query", release.path, sql, "--json").json, ensure_ascii=False),
+        "query": succeed("query", release.path, sql).out,
+        "info JSON": json.dumps(info(release), ensure_ascii=False),
+        "info": succeed("info", release.path).out,
+        "page": make_question_page(release).to_html(),
+        "README": (release.path / README).read_text(encoding="utf-8"),
+        "certificate": make_certificate(release.path, date(2026, 1, 1)).document().to_html(),
+        "certificate JSON": json.dumps(make_certificate(release.path, date(2026, 1, 1)).to_json(), ensure_ascii=False),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", POPULATIONS)
+def test_everything_says_which_people_the_numbers_describe(table: Path, kind: str) -> None:
+    settings, population = POPULATIONS[kind]
+    named = {"person": "number", "keep": ["day"], **settings}
+    asked = Request(table, schema=Schema.of("disease", **named, public="*"), spec=BOUND, **ALL_ACCEPTED)  # type: ignore[arg-type]
+    release = publish(asked, "release").release
+    manifest = release.manifest
+    assert str(manifest.population) == population
+    is_original = population.endswith("of the original table")
+    assert manifest.population.is_original == is_original
+    for name, text in write_everything(release).items():
+        words = " ".join(html.unescape(text).replace("\\", "").split())
+        # Answers about all rows name the original table, as the legend of the numbers.
+        if not is_original or name.partition(" ")[0] in ("info", "page", "README", "certificate", "query JSON"):
+            assert population in words, name
+        assert is_original or "for the numbers of the original table" not in words, name
+        assert is_original or "the number in the original table" not in words, name
 
 
 @every_way

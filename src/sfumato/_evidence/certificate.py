@@ -120,6 +120,7 @@ class Certificate:
             "mechanism": manifest.mechanism_name,
             "guarantee": manifest.mechanism.guarantee,
             "statement": manifest.guarantee.to_json(),
+            "population": str(manifest.population),
             "design": manifest.design.to_json(),
             "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.columns],
             "checks": [{"name": check.name, "detail": check.detail} for check in self.checks],
@@ -153,7 +154,8 @@ class Certificate:
             f"release was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its manifest, which "
             f"contains the digests of all its files): {format_digest(self.digest)}"
         )
-        return Document(TITLE, f"A table in which {name!r} is protected", sections, ending, is_one_page=True)
+        subtitle = f"A table in which {name!r} is protected; its numbers are for {self.manifest.population}"
+        return Document(TITLE, subtitle, sections, ending, is_one_page=True)
 
     def _list_design(self) -> tuple[Block, ...]:
         pairs = (("mechanism", self.manifest.mechanism_name), *self.design_facts)

@@ -133,6 +133,8 @@ class OwnAnswer:
     sql: str
     rows: tuple[tuple[AnswerRow, float | None], ...] = ()
     failure_reason: str = ""
+    source: str | None = None
+    """The origin of the true numbers: the original table, or some of its rows."""
 
     def to_json(self) -> Json:
         """The answer as JSON."""
@@ -177,7 +179,8 @@ def _compare_with_truth(connection: duckdb.DuckDBPyConnection, sql: str, answer:
     numbers = [
         _parse_number(truths.get(_make_group_key(row, places), ()), place) for row in answered_rows for place in places
     ]
-    return OwnAnswer(sql, tuple(zip(rows, numbers, strict=True)), reason)
+    source = None if answer.population is None else answer.population.source
+    return OwnAnswer(sql, tuple(zip(rows, numbers, strict=True)), reason, source)
 
 
 def _make_group_key(row: ResultRow, places: Sequence[int]) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from sfumato._planning.plan_file import PlanFile, claim_plan_file
 from sfumato._profile.equivalence_classes import Uniqueness
 from sfumato._profile.table_scan import TableScan
 from sfumato._publish.exposure_section import make_exposure_section
+from sfumato._publish.planning_draws import compute_first_digest
 from sfumato._publish.publication_plan import (
     check_decided,
     check_publishable,
@@ -130,7 +131,7 @@ def publish(  # noqa: PLR0913 - one argument for each decision of the data stewa
             source = open_table(request, folder, engine)
             # A plan file must recognise the table's content later, wherever the table lies then.
             compute_digest = partial(source.compute_fingerprint, engine.map_items, is_content=plan_path is not None)
-            fingerprint, repeated_plan = _compute_first_digest(compute_digest), claim.repeated_plan
+            fingerprint, repeated_plan = compute_first_digest(compute_digest), claim.repeated_plan
             if repeated_plan is not None:
                 repeated_plan.check(fingerprint, request.to_record())
             key = _choose_draws(repeated_plan, unsafe_test_key)
@@ -205,18 +206,6 @@ def _choose_draws(repeated_plan: PlanFile | None, test_key: str | None) -> Draws
     if test_draws is not None and test_draws != repeated_plan.draws:
         raise SpecError("the plan file holds another key than the test key; use only one of the two.", code="two-keys")
     return repeated_plan.draws
-
-
-def _compute_first_digest(compute_digest: Callable[[], str]) -> str:
-    """The digest of an opened table, which may have been removed since."""
-    try:
-        return compute_digest()
-    except OSError as error:
-        raise SourceError(
-            f"the table cannot be read: {explain_os_error(error)}.",
-            code="unreadable-table",
-            fields={"reason": explain_os_error(error)},
-        ) from error
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._core.cell_values import Value, display
+from sfumato._core.option_fields import OptionValues
 from sfumato._core.random_draws import Draws
 from sfumato._document.document import Document
 from sfumato._engines.engine import Engine
@@ -22,6 +23,7 @@ from sfumato._profile.column_checks import merge_in_schema
 from sfumato._profile.equivalence_classes import Uniqueness
 from sfumato._profile.table_scan import TableScan, scan_table
 from sfumato._profile.table_warnings import warn_of_frequent_values
+from sfumato._publish.planning_draws import choose_planning_draws
 from sfumato._publish.publication_stops import (
     list_mechanism_stops,
     list_table_stops,
@@ -177,16 +179,28 @@ def survey_table(  # noqa: PLR0913 - the request, and where it is read
     return request, replace(merged_survey, notices=(*merged_survey.notices, *merge_notices))
 
 
-def plan(request: Request, engine: Engine | None = None) -> PublicationPlan:
-    """Plan a publication, with advice for the data steward; nothing is written."""
+def plan(request: Request, engine: Engine | None = None, *, plan_file: str | Path | None = None) -> PublicationPlan:
+    """Plan a publication, with advice for the data steward; nothing is written.
+
+    The plan file of an earlier publication gives its key, so the plan is that of the repeated release. Without one, or
+    if it does not exist yet, a key for planning only decides what is random: the same request gives the same plan.
+    """
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
-        folder, draws = Path(name), Draws.from_fresh_key()
-        engine = engine or choose_engine(request.table)
-        request, table_survey = survey_table(request, open_table(request, folder, engine), engine, folder, draws)
-        publication_plan = make_publication_plan(request, table_survey, draws, rivals=True)
-    mechanism_name, guarantee, options = request.mechanism, request.guarantee, request.options
+        folder, engine = Path(name), engine or choose_engine(request.table)
+        source = open_table(request, folder, engine)
+        draws, repeated_plan = choose_planning_draws(request, source, engine, plan_file)
+        request, table_survey = survey_table(request, source, engine, folder, draws)
+        repeated_mechanism = None if repeated_plan is None else repeated_plan.mechanism
+        publication_plan = make_publication_plan(request, table_survey, draws, repeated_mechanism, rivals=True)
+    if repeated_plan is not None:
+        repeated_plan.check_plan(publication_plan.choice.digest)
     choose_again = partial(
-        choose, spec=request.spec, draws=draws, mechanism=mechanism_name, guarantee=guarantee, options=options
+        choose,
+        spec=request.spec,
+        draws=draws,
+        mechanism=repeated_mechanism or request.mechanism,
+        guarantee=request.guarantee,
+        options=_select_options(request, repeated_mechanism),
     )
     publication_plan = replace(publication_plan, gains=compute_gains(publication_plan.choice, choose_again))
     try:
@@ -247,9 +261,8 @@ def plan_counts(  # noqa: PLR0913 - a request has this many parts
     options: Mapping[str, Any] = NO_OPTIONS,
 ) -> PublicationPlan:
     """Plan from counts alone; nothing else is known of the table."""
-    choose_plan = partial(
-        choose, spec=spec, draws=Draws.from_fresh_key(), mechanism=mechanism, guarantee=guarantee, options=options
-    )
+    draws = Draws.for_planning()
+    choose_plan = partial(choose, spec=spec, draws=draws, mechanism=mechanism, guarantee=guarantee, options=options)
     chosen = choose_plan(histogram, rivals=True)
     notices = tuple(list_plan_notices(chosen, spec, column))
     gains = compute_gains(chosen, choose_plan)
@@ -260,22 +273,19 @@ def make_publication_plan(
     request: Request, table_survey: TableScan, draws: Draws, mechanism: str | None = None, *, rivals: bool = False
 ) -> PublicationPlan:
     """Choose a plan, and analyse its risks; use the given mechanism if a release is repeated."""
-    options = request.options
-    if mechanism is not None:  # options of other mechanisms have had no effect
-        options = {name: option_values for name, option_values in options.items() if name == mechanism}
     chosen = choose(
         table_survey.histogram,
         request.spec,
         draws,
         mechanism or request.mechanism,
         guarantee=request.guarantee,
-        options=options,
+        options=_select_options(request, mechanism),
         rivals=rivals,
     )
     targets = make_targets(table_survey.sample, table_survey.sensitive, request.spec.resolve(table_survey.histogram))
     accepted = [column.name for column in table_survey.columns if request.accepted_risks.accepts_column(column.name)]
     column_predictions = measure_predictions(targets, accepted)
-    exposures = run_planned_attacks(chosen, table_survey.sample, table_survey.sensitive, targets)
+    exposures = run_planned_attacks(chosen, table_survey.sample, table_survey.sensitive, targets, draws)
     notices = [
         *list_table_stops(request, table_survey, column_predictions),
         *list_mechanism_stops(request, table_survey, chosen, exposures),
@@ -291,6 +301,13 @@ def make_publication_plan(
         spec=request.spec,
         column=request.schema.sensitive_name,
     )
+
+
+def _select_options(request: Request, repeated_mechanism: str | None) -> OptionValues:
+    """The options of the request; if a release is repeated, only those of its mechanism had an effect."""
+    if repeated_mechanism is None:
+        return request.options
+    return {name: values for name, values in request.options.items() if name == repeated_mechanism}
 
 
 def list_column_notices(
@@ -359,10 +376,9 @@ def list_plan_notices(chosen: ChosenMechanism, spec: PrivacySpec, column: str) -
 
 def _make_shared_bound_notice(chosen: ChosenMechanism, bound: BreachBound) -> Notice:
     """The cost of sharing the bound among the rows of a person."""
+    draws = Draws.for_planning()
     even_errors = [
-        compute_even_error(
-            chosen.mechanism, row_bound, chosen.mechanism.options(), Draws.from_fresh_key(), chosen.histogram
-        )
+        compute_even_error(chosen.mechanism, row_bound, chosen.mechanism.options(), draws, chosen.histogram)
         for row_bound in (bound, bound.share_among_rows(1))
     ]
     factor = (even_errors[0] or math.inf) / (even_errors[1] or math.inf)

@@ -169,6 +169,7 @@ def _make_answer(runner: QueryRunner, name: str, query: CountQuery, estimate: Es
         note,
         estimate_count=int(not estimate.is_exact),
         counted_unit=counted_unit,
+        population=runner.open_release.manifest.population,
     )
     if not runner.is_simultaneous or query.values is None:
         return answer

@@ -172,6 +172,66 @@ class PersonCheck:
         return cls(int(entries["most"]), Surplus(entries["surplus"]), one_row, int(entries["left_out"]))
 
 
+@dataclass(frozen=True, slots=True)
+class Population:
+    """The people or rows that the numbers of a release describe; its text says which ones."""
+
+    unit: str
+    """People, or rows if a person may have several or persons were not checked."""
+    selection: str = ""
+    """The choice between the rows of a person, if rows were left out."""
+    dropped_rows: int = 0
+    """The number of rows that were left out by this choice."""
+    missing_column: str | None = None
+    """The protected column whose missing values were left out with their records."""
+
+    @classmethod
+    def of(cls, check: PersonCheck | None, missing_column: str | None = None) -> Self:
+        """The population of a release whose persons were checked like this; None if they were not checked."""
+        unit = "people" if check is not None and check.max_rows == 1 else "rows"
+        if check is None or check.dropped_rows == 0:
+            return cls(unit, missing_column=missing_column)
+        return cls(unit, _describe_selection(check), check.dropped_rows, missing_column)
+
+    @property
+    def is_original(self) -> bool:
+        """Whether the release describes all rows of the original table."""
+        return not self.selection and self.missing_column is None
+
+    @property
+    def source(self) -> str:
+        """The origin of the true numbers that intervals cover: the original table, or some of its rows."""
+        return "the original table" if self.is_original else "the chosen rows of the original table"
+
+    @property
+    def remark(self) -> str:
+        """The population below an answer; empty for the original table, which the legend of an answer names."""
+        if self.is_original:
+            return "counts are of rows, and a person may have several" if self.unit == "rows" else ""
+        dropped = f"; {self.dropped_rows:,} other rows are not published" if self.dropped_rows else ""
+        return f"numbers are for {self}{dropped}"
+
+    @property
+    def sentence(self) -> str:
+        """The population as a sentence."""
+        dropped = f" {self.dropped_rows:,} other rows of the original table are not published."
+        return f"Numbers are for {self}.{dropped if self.dropped_rows else ''}"
+
+    def __str__(self) -> str:
+        rows = f"{self.unit}, {self.selection}" if self.selection else f"{self.unit} of the original table"
+        return rows if self.missing_column is None else f"{rows}, without records that lack a {self.missing_column!r}"
+
+
+def _describe_selection(check: PersonCheck) -> str:
+    """The published rows of a person who had more."""
+    if check.max_rows > 1:
+        return f"at most {check.max_rows} of each person, chosen at random"
+    choice, _, column = (check.one_row or RowChoice.RANDOM).partition(":")
+    if choice == RowChoice.RANDOM:
+        return "by one random row each"
+    return f"by their {choice} row" + (f" by {column!r}" if column else "")
+
+
 UNCHECKED_SENTENCE = (
     "No person column was given, so repeated people were not checked for, and the guarantee is per row. If a person "
     "has several rows, each of them discloses something about that person."

@@ -25,6 +25,9 @@ COMPOUND_MARK = " + "
 NAMED_COLUMNS = 50
 """The largest number of existing columns named in the message about a missing one."""
 
+RANGE_LABEL = re.compile(r"\[(?P<low>[^,]+),(?P<high>[^,]+)[)\]]")
+"""The published name of a range, such as `[18,65)`."""
+
 Edge = int | float | datetime.date | datetime.datetime
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
@@ -109,6 +112,19 @@ class Ranges:
         """The published names of the ranges, in rising order."""
         pairs = list(itertools.pairwise(self.edges))
         return tuple(f"[{low},{high}{']' if (low, high) == pairs[-1] else ')'}" for low, high in pairs)
+
+
+def is_list_of_rising_ranges(labels: Sequence[str]) -> bool:
+    """Whether all texts are names of ranges, and their lower edges rise; `[5,18)` comes before `[18,65)`."""
+    matches = [RANGE_LABEL.fullmatch(label) for label in labels]
+    edges = [match for match in matches if match is not None]
+    if not edges or len(edges) < len(matches):
+        return False
+    try:
+        Ranges((*(match["low"] for match in edges), edges[-1]["high"]))
+    except SchemaError:
+        return False
+    return True
 
 
 def _parse_edge(text: str) -> Edge:

@@ -172,7 +172,7 @@ def plan(
         outlook = plan_counts(histogram, spec, promise.mechanism, column=column, guarantee=guarantee, options=options)
     else:
         request = make_request(table_options.table, table_options, promise, stop_options)
-        outlook = _plan_table(request, make_engine, print_options)
+        outlook = _plan_table(request, make_engine, page_options.plan_file, print_options)
     error_target = _find_target(outlook.choice.histogram, spec.bound, promise, target_options)
     is_stopped = any(notice.code in notice_options.codes for notice in outlook.notices)
     comparison_input = None if request is None else (request, make_engine)
@@ -202,10 +202,13 @@ def _print_plan(
 
 
 def _plan_table(
-    request: sfumato.Request, make_engine: Callable[[Progress], Engine], print_options: PrintOptions
+    request: sfumato.Request,
+    make_engine: Callable[[Progress], Engine],
+    plan_file: Path | None,
+    print_options: PrintOptions,
 ) -> sfumato.PublicationPlan:
     with render.open_progress_engine(err, print_options, make_engine) as engine:
-        return sfumato.plan(request, engine)
+        return sfumato.plan(request, engine, plan_file=plan_file)
 
 
 def _find_target(

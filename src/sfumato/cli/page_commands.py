@@ -34,10 +34,14 @@ Decider = Annotated[
 
 @dataclass(frozen=True)
 class PlanPageOptions(OptionGroup):
-    """The page of a plan, and the person who decides about it."""
+    """The key of a plan, its page, and the person who decides about it."""
 
     PANEL: ClassVar = OUTPUT_PANEL
 
+    plan_file: Annotated[
+        Path | None,
+        typer.Option("--plan-file", metavar="FILE", help="Show the release that this private file repeats."),
+    ] = None
     report: Annotated[
         Path | None,
         typer.Option(
@@ -79,7 +83,8 @@ class PlanPageOptions(OptionGroup):
                 render.open_progress_engine(err, print_options, make_engine) as engine,
                 suppress(SpecError),
             ):
-                comparison = sfumato.compare(request, engine, progress=partial(engine.progress, render.COMPARING))
+                progress = partial(engine.progress, render.COMPARING)
+                comparison = sfumato.compare(request, engine, plan_file=self.plan_file, progress=progress)
                 document = document.add_sections(list_alternative_sections(comparison))
         render.save_document(document, self.report, force=self.force)
         if not print_options.is_silent:

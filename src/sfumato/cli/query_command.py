@@ -36,6 +36,7 @@ def answer_json(answer: Answer, level: float) -> Json:
         "assumption": answer.assumption,
         "level": level,
         "counted": answer.counted_unit,
+        "population": None if answer.population is None else str(answer.population),
         **({"adjustment": answer.adjustment} if answer.adjustment else {}),
         **({"note": answer.note} if answer.note else {}),
     }
