@@ -304,7 +304,7 @@ def test_automatic_choice_may_be_for_the_marginal_prior_where_that_was_asked_for
 
 
 def test_plan_for_people_shows_the_reason_and_every_mechanism(desk: Path) -> None:
-    outcome = succeed("plan", "--counts", counts_file(desk, dict.fromkeys("abcdefghijklmnopqrst", 500)), *BOUND)
+    outcome = succeed("plan", "--counts", counts_file(desk, dict.fromkeys("abcdefghijklmnopqrst", 500)), *NARROW)
     assert "one readable value per record" in outcome.words
     for words in ("with uniform (any-prior)", "subset", "uniform", "small-domain", "marginal-prior"):
         assert words in outcome.words
