@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -18,10 +19,13 @@ from hypothesis import strategies as st
 from command_line import succeed, write_parquet
 from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, patients, refused, spread
 from selection import examples
+from sfumato import publish
+from sfumato._publish import publication_plan
 from sfumato._publish.publication_plan import plan
 from sfumato._publish.request import Request
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.schema import Schema
+from sfumato._request.warnings import NoticeWarning
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms._randomized_response import small_domain
 from slow_beliefs import beliefs, right
@@ -187,6 +191,68 @@ def test_machines_are_told_how_many_are_alone(desk: Path) -> None:
     binned = succeed(*asked, "--ranges", "age=0,110,300").json["uniqueness"]
     assert binned["before_bins"] == whole
     assert (binned["alone"], binned["below_5"], binned["below_11"]) == (0, 0, 0)
+
+
+def ward_patients(rows: int = 600) -> dict[str, list[Any]]:
+    """Patients of whom many are unique by age, weight and ward."""
+    chance = random.Random(3)
+    return {
+        "age": [chance.randrange(18, 98) for _ in range(rows)],
+        "weight": [chance.randrange(45, 120) for _ in range(rows)],
+        "ward": [chance.choice(["surgery", "medicine"]) for _ in range(rows)],
+        "disease": [chance.choice("abcdefghijkl") for _ in range(rows)],
+    }
+
+
+def test_plan_proposes_recodings_that_have_the_promised_effect(desk: Path) -> None:
+    """What is to be typed is accepted, and leaves the share that was promised."""
+    asked = ["plan", write_parquet(desk / "t.parquet", ward_patients()), "--sensitive", "disease", *BOUND]
+    found = succeed(*asked, "--json").json
+    proposals = found["recodings"]
+    assert proposals["records"] == 600
+    assert {item["column"] for item in proposals["single"]} == {"age", "weight"}
+    assert all(item["alone_before"] == found["uniqueness"]["alone"] for item in proposals["single"])
+    for item in proposals["single"][:3]:
+        after = succeed(*asked, *shlex.split(item["recommendation"]), "--json").json["uniqueness"]["alone"]
+        assert after == item["alone_after"] < item["alone_before"]
+    together = [word for item in proposals["combined"] for word in shlex.split(item["recommendation"])]
+    last = succeed(*asked, *together, "--json").json
+    assert last["uniqueness"]["alone"] == proposals["combined"][-1]["alone_after"]
+    words = succeed(*asked).words
+    assert "the best for its loss first" in words
+    assert "Drop more columns" not in words
+
+
+def test_plan_proposes_nothing_where_hardly_anybody_is_unique(desk: Path) -> None:
+    asked = ["plan", write_parquet(desk / "t.parquet", ward_patients()), "--sensitive", "disease", *BOUND]
+    coarse = succeed(*asked, "--drop", "weight", "--ranges", "age=0,50,100", "--json").json
+    assert (coarse["uniqueness"]["alone"], coarse["recodings"]) == (0, None)
+
+
+def test_proposals_do_not_follow_the_sensitive_column() -> None:
+    columns, chance = ward_patients(), random.Random(4)
+    found = []
+    for _ in range(2):
+        request = Request(pa.table(columns), schema=Schema.of("disease"), spec=BreachBound("1/10", "1/3"))
+        found.append(plan(request).recodings)
+        columns["disease"] = chance.choices("abcd", k=600)
+    assert found[0] is not None
+    assert found[0].single
+    assert found[0] == found[1]
+
+
+def test_publishing_searches_no_recodings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It takes time, and whoever publishes has planned."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(publication_plan, "search_recodings", fail)
+    request = Request(pa.table(ward_patients()), schema=Schema.of("disease"), spec=BreachBound("1/10", "1/3"))
+    with pytest.raises(AssertionError):
+        plan(request)
+    with pytest.warns(NoticeWarning):
+        assert publish(request, tmp_path / "release").uniqueness.after_bins.unique_share > 0.01
 
 
 @settings(max_examples=examples(25))

@@ -39,7 +39,7 @@ COMMON = {
 }
 """What every plan tells."""
 
-BESIDE = {"format", "target", "notices", "exposures", "uniqueness"}
+BESIDE = {"format", "target", "notices", "exposures", "uniqueness", "recodings"}
 """What stands beside the chosen one."""
 
 
@@ -84,6 +84,7 @@ def test_plan_of_the_paper_s_example_has_its_two_cells(desk: Path) -> None:
         "notices",
         "exposures",
         "uniqueness",
+        "recodings",
     }
     assert (plan["mechanism"], plan["feasible"], plan["guarantee"]) == ("small-domain", True, "marginal-prior")
     assert (plan["total"], plan["domain_size"], plan["balance"]) == (42, 10, 3)

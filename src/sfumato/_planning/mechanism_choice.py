@@ -39,8 +39,8 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     """Plan with the named mechanism, or with the best one that gives the guarantee.
 
     The best mechanism has the smallest predicted error. One that publishes a readable value per record is preferred,
-    unless another has at most `NOTABLE_ERROR_SHARE` of its error. The best mechanism depends on the domain size, the request and the options. It depends on the counts only as far as
-    a request for shares allows.
+    unless another has at most `NOTABLE_ERROR_SHARE` of its error. The best mechanism depends on the domain size, the
+    request and the options. It depends on the counts only as far as a request for shares allows.
 
     With `rivals`, every other mechanism that meets the request is planned too, under its own guarantee. Without
     `draws`, a new key is used; give draws to repeat a release.
@@ -235,7 +235,9 @@ def _explain_choice(best: ChosenMechanism, errors: Mapping[str, float | None]) -
             f"{name} publishes one readable value per record, and no mechanism with this guarantee has an error that "
             f"is smaller by {1 - NOTABLE_ERROR_SHARE:.0%} or more, {average} ({compared})."
         )
-    return f"{name} has the smallest predicted error of the mechanisms that give this guarantee, {average} ({compared})."
+    return (
+        f"{name} has the smallest predicted error of the mechanisms that give this guarantee, {average} ({compared})."
+    )
 
 
 def _describe_factor(factor: float) -> str:
