@@ -36,6 +36,9 @@ Cells = Sequence[Mapping[Any, tuple[int, Fraction]]]
 Bounds = Mapping[Any, tuple[Fraction, Fraction]]
 """The prior and the posterior of each protected value."""
 
+NUMBERED = tuple(zip("pqrstu", (1, 7, 11, 13, 17, 19), strict=True))
+"""Columns of which any two identify nearly every record."""
+
 THIRDS = (Fraction(1, 3), Fraction(2, 3))
 
 # ------------------------------------------------------------------------------------------------------- by brute force
@@ -227,6 +230,23 @@ def test_plan_proposes_nothing_where_hardly_anybody_is_unique(desk: Path) -> Non
     asked = ["plan", write_parquet(desk / "t.parquet", ward_patients()), "--sensitive", "disease", *BOUND]
     coarse = succeed(*asked, "--drop", "weight", "--ranges", "age=0,50,100", "--json").json
     assert (coarse["uniqueness"]["alone"], coarse["recodings"]) == (0, None)
+
+
+def test_column_with_a_declared_domain_is_only_dropped(desk: Path) -> None:
+    """A column has a domain or ranges, not both; where nothing helps, the plan says so."""
+    asked = ["plan", write_parquet(desk / "t.parquet", ward_patients()), "--sensitive", "disease", *BOUND]
+    (desk / "ages").write_text("".join(f"{age}\n" for age in range(18, 98)))
+    found = succeed(
+        *asked, "--domain", "age=ages", "--drop", "weight", "--drop", "ward", "--keep", "age", "--json"
+    ).json
+    assert found["recodings"] is None
+    found = succeed(*asked, "--domain", "age=ages", "--json").json["recodings"]
+    assert {item["kind"] for item in found["single"] if item["column"] == "age"} == {"drop"}
+    rows = 300
+    columns = {name: [f"{name}{(place * step) % rows // 2}" for place in range(rows)] for name, step in NUMBERED}
+    table = write_parquet(desk / "many.parquet", {**columns, "disease": spread([25] * 12)})
+    words = succeed("plan", table, "--sensitive", "disease", *BOUND).words
+    assert "Drop more columns" in words
 
 
 def test_proposals_do_not_follow_the_sensitive_column() -> None:

@@ -132,8 +132,7 @@ def list_public_columns(
     public_columns = []
     for name, codes in sample_codes.items():
         column, ranges = by_name[name], schema.ranges.get(name)
-        is_fixed = name in schema.domains or not isinstance(column, CodedColumn)
-        values = None if is_fixed else column.values
+        values = column.values if isinstance(column, CodedColumn) and name not in schema.domains else None
         public_columns.append(PublicColumn(name, codes, values, () if ranges is None else ranges.edges))
     return public_columns
 
