@@ -48,11 +48,11 @@ MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
 FIRST_DAY, LAST_DAY = datetime.date(1900, 1, 1), datetime.date(2100, 1, 1)
 
 
-def propose_number_edges(numbers: npt.NDArray[np.float64], *, is_whole: bool) -> tuple[str, ...]:
-    """Edges for numbers, from 0 or -inf to inf; none if one range would hold everything."""
+def propose_number_edges(numbers: npt.NDArray[np.float64], *, is_whole: bool, ranges: int = RANGES) -> tuple[str, ...]:
+    """Edges of about so many ranges, from 0 or -inf to inf; none if one range would hold everything."""
     finite = numbers[np.isfinite(numbers)]
     low, high = map(float, np.quantile(finite, ORDINARY_SHARES, method="nearest")) if len(finite) else (0.0, 0.0)
-    width = (high - low) / RANGES
+    width = (high - low) / ranges
     if not 0 < width < math.inf:
         return ()
     power = max(math.floor(math.log10(width)), 0 if is_whole else -300)
@@ -64,11 +64,11 @@ def propose_number_edges(numbers: npt.NDArray[np.float64], *, is_whole: bool) ->
     return _join_edges("0" if numbers.min() >= 0 else "-inf", inner, "inf")
 
 
-def propose_date_edges(days: npt.NDArray[np.int64]) -> tuple[str, ...]:
+def propose_date_edges(days: npt.NDArray[np.int64], ranges: int = RANGES) -> tuple[str, ...]:
     """Edges for dates given in days since 1970: first days of months, between the years 1900 and 2100."""
     low, high = (_convert_to_date(int(day)) for day in np.quantile(days, ORDINARY_SHARES, method="nearest"))
     months = [12 * day.year + day.month - 1 for day in (low, high)]
-    step = next((step for step in MONTHS if step * RANGES >= months[1] - months[0]), MONTHS[-1])
+    step = next((step for step in MONTHS if step * ranges >= months[1] - months[0]), MONTHS[-1])
     starts = range(months[0] // step * step + step, months[1] + 1, step)
     inner = [f"{month // 12:04d}-{month % 12 + 1:02d}-01" for month in starts]
     smallest, largest = (_convert_to_date(int(day)) for day in (days.min(), days.max()))

@@ -67,7 +67,7 @@ def make_plan_document(
             *list_guarantee_blocks(mechanism.state_guarantee(chosen.design)),
             is_page_only=True,
         ),
-        make_exposure_section(outlook.exposures, outlook.uniqueness, bound),
+        make_exposure_section(outlook.exposures, outlook.uniqueness, bound, outlook.recodings),
         _make_values(chosen),
     ]
     subtitle = f"Protecting {outlook.column!r} with {mechanism.name} ({mechanism.guarantee})"

@@ -21,6 +21,12 @@ from sfumato._planning.mechanism_choice import AUTO, NO_OPTIONS, choose
 from sfumato._planning.predicted_error import ChosenMechanism, compute_even_error
 from sfumato._profile.column_checks import merge_in_schema
 from sfumato._profile.equivalence_classes import Uniqueness
+from sfumato._profile.recoding_search import (
+    LEAST_UNIQUE_SHARE,
+    RecodingProposals,
+    list_public_columns,
+    search_recodings,
+)
 from sfumato._profile.table_scan import TableScan, scan_table
 from sfumato._profile.table_warnings import warn_of_frequent_values
 from sfumato._publish.planning_draws import choose_planning_draws
@@ -76,6 +82,8 @@ class PublicationPlan:
     """The success of guessing the sensitive columns from public columns."""
     gains: tuple[GroupingGain, ...] = ()
     """The gain of publishing at each level of the hierarchy, for a plan."""
+    recodings: RecodingProposals | None = None
+    """Changes to public columns that leave fewer records unique; None if few are, or without a search."""
     spec: PrivacySpec | None = None
     """The privacy requirement."""
     column: str = "value"
@@ -202,7 +210,8 @@ def plan(request: Request, engine: Engine | None = None, *, plan_file: str | Pat
         guarantee=request.guarantee,
         options=_select_options(request, repeated_mechanism),
     )
-    publication_plan = replace(publication_plan, gains=compute_gains(publication_plan.choice, choose_again))
+    gains = compute_gains(publication_plan.choice, choose_again)
+    publication_plan = replace(publication_plan, gains=gains, recodings=propose_recodings(request, table_survey))
     try:
         check_publishable(request, publication_plan)
     except DecisionError:
@@ -213,6 +222,14 @@ def plan(request: Request, engine: Engine | None = None, *, plan_file: str | Pat
             notices=(*publication_plan.notices, Notice("would-be-refused", f"publishing would stop: {error}")),
         )
     return publication_plan
+
+
+def propose_recodings(request: Request, table_survey: TableScan) -> RecodingProposals | None:
+    """Search changes to public columns, if many records are unique on them."""
+    if table_survey.uniqueness.after_bins.unique_share <= LEAST_UNIQUE_SHARE:
+        return None
+    public_columns = list_public_columns(table_survey.columns, table_survey.sample.columns, request.schema)
+    return search_recodings(public_columns, request.schema.person_rows.max_rows)
 
 
 def attack_plan(

@@ -175,6 +175,7 @@ def plan_json(outlook: PublicationPlan, target: ErrorTarget | None) -> Json:
         "notices": [item.to_json() for item in outlook.notices],
         "exposures": [item.to_json() for item in outlook.exposures],
         "uniqueness": outlook.uniqueness and outlook.uniqueness.to_json(),
+        "recodings": outlook.recodings and outlook.recodings.to_json(),
     }
 
 
