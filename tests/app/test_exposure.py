@@ -255,7 +255,9 @@ def test_proposals_do_not_follow_the_sensitive_column() -> None:
     columns, chance = ward_patients(), random.Random(4)
     found = []
     for _ in range(2):
-        request = Request(pa.table(columns), schema=Schema.of("disease"), spec=BreachBound("1/10", "1/3"))
+        request = Request(
+            pa.table(columns), schema=Schema.of("disease", public="*"), spec=BreachBound("1/10", "1/3"), **ALL_ACCEPTED
+        )
         found.append(plan(request).recodings)
         columns["disease"] = chance.choices("abcd", k=600)
     assert found[0] is not None
@@ -270,7 +272,12 @@ def test_publishing_searches_no_recodings(monkeypatch: pytest.MonkeyPatch, tmp_p
         raise AssertionError
 
     monkeypatch.setattr(publication_plan, "search_recodings", fail)
-    request = Request(pa.table(ward_patients()), schema=Schema.of("disease"), spec=BreachBound("1/10", "1/3"))
+    request = Request(
+        pa.table(ward_patients()),
+        schema=Schema.of("disease", public="*"),
+        spec=BreachBound("1/10", "1/3"),
+        **ALL_ACCEPTED,
+    )
     with pytest.raises(AssertionError):
         plan(request)
     with pytest.warns(NoticeWarning):
