@@ -87,6 +87,7 @@ COMMAND_KEYS: Mapping[str, RequestKey] = {
     "format": RequestKey("format"),
     "describe": RequestKey("describe", Path),
     "plan_file": RequestKey("plan_file", Path),
+    "journal": RequestKey("journal", Path),
     "unsafe_test_key": RequestKey("unsafe_test_key"),
     "fail_on": RequestKey("fail_on", is_joined=True),
     "engine": RequestKey("engine"),

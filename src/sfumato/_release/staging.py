@@ -82,15 +82,15 @@ def _make_replace_error(target: Path) -> TargetError:
     return TargetError(f"{str(target)!r} exists and is not a release, so it is not replaced; choose another name.")
 
 
-def check_plan_file(plan_file: Path | None, target: Path) -> None:
-    """Refuse a plan file that is not writable, or lies in the release and would be published or deleted with it."""
-    if plan_file is None:
+def check_private_file(file: Path | None, target: Path, what: str) -> None:
+    """Refuse a private file that is not writable, or lies in the release and would be published or deleted with it."""
+    if file is None:
         return
-    if not plan_file.parent.is_dir():
-        raise TargetError(f"the directory {str(plan_file.parent)!r} of the plan file does not exist; create it first.")
-    if target.resolve() in (plan_file.resolve(), *plan_file.resolve().parents):
-        raise TargetError("the plan file is private, so it cannot be in the release; keep it in another place.")
-    check_outside(plan_file, "the plan file")
+    if not file.parent.is_dir():
+        raise TargetError(f"the directory {str(file.parent)!r} of {what} does not exist; create it first.")
+    if target.resolve() in (file.resolve(), *file.resolve().parents):
+        raise TargetError(f"{what} is private, so it cannot be in the release; keep it in another place.")
+    check_outside(file, what)
 
 
 def _is_replaceable(path: Path) -> bool:

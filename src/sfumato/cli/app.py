@@ -36,6 +36,7 @@ from sfumato.cli.command_settings import Command, RequestCommand, make_epilog
 from sfumato.cli.compare_command import compare
 from sfumato.cli.engine_options import EngineOptions
 from sfumato.cli.export_command import export
+from sfumato.cli.journal_command import journal
 from sfumato.cli.measure_and_lint import lint, measure
 from sfumato.cli.option_group import expand_option_groups
 from sfumato.cli.options import (
@@ -256,6 +257,7 @@ def publish(
             fail_on=notice_options.codes,
             as_csv=release_options.format is ReleaseFormat.CSV,
             describe=release_options.describe,
+            journal=release_options.journal,
         )
     release = publication.release
     if not print_options.is_silent:
@@ -267,6 +269,8 @@ def publish(
         if (notice := key_notice.find_key_notice(publication)) is not None:
             render.show_text(out, str(notice))
         out.print(f"written to {render.escape_for_terminal(str(release.path))}", soft_wrap=True, highlight=False)
+        if publication.journal_head is not None:
+            out.print(f"head of the journal: {publication.journal_head}", soft_wrap=True, highlight=False)
     page_report = page_options.save(release, print_options, force=release_options.force)
     if print_options.as_json:
         publication_report = render.publication_json(publication)
@@ -351,7 +355,7 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_handle_program_options)
-    other_commands = (info, query, verify, certificate, page, export, audit, measure, lint)
+    other_commands = (info, query, verify, certificate, page, export, audit, measure, lint, journal)
     for command in (demo, init, plan, compare, publish, *other_commands):
         kind = RequestCommand if command in (plan, compare, publish) else Command
         app.command(cls=kind, epilog=make_epilog(command.__name__))(expand_option_groups(command))

@@ -378,6 +378,10 @@ class ReleaseOptions(OptionGroup):
             help="Save the key in this private file; an existing file repeats its release.",
         ),
     ] = None
+    journal: Annotated[
+        Path | None,
+        typer.Option("--journal", metavar="FILE", help="Record the publication in this private file. See journal."),
+    ] = None
     unsafe_test_key: Annotated[
         str | None,
         typer.Option(

@@ -223,7 +223,8 @@ def publication_json(publication: Publication) -> Json:
     notices = [item.to_json() for item in publication.notices]
     exposures = [item.to_json() for item in publication.exposures]
     risks = {"exposures": exposures, "uniqueness": publication.uniqueness.to_json()}
-    return {**sfumato.info(publication.release), "notices": notices, **risks}
+    head = {} if publication.journal_head is None else {"journal_head": publication.journal_head}
+    return {**sfumato.info(publication.release), "notices": notices, **risks, **head}
 
 
 def show_practice(console: Console, path: str, rows: int) -> None:
