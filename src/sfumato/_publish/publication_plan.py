@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato._core.cell_values import Value, display
 from sfumato._core.random_draws import Draws
@@ -50,6 +50,9 @@ from sfumato.errors import (
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.capabilities import AttackModel, ErrorPrediction, PlanExplanation
 
+if TYPE_CHECKING:  # it builds releases, which need plans
+    from sfumato._publish.planned_answers import PlannedAnswer
+
 NOTABLE_UNIQUE_SHARE = 0.05
 """The share of unique records from which a notice is given."""
 NOTABLE_DISCLOSED_SHARE = 0.001
@@ -74,6 +77,8 @@ class PublicationPlan:
     """The privacy requirement."""
     column: str = "value"
     """The name of the protected column."""
+    answers: tuple[PlannedAnswer, ...] = ()
+    """The data steward's questions, with their true numbers and the errors of a release."""
 
     def document(self) -> Document:
         """Makes the document of the plan. Private."""
@@ -155,18 +160,38 @@ def survey_table(  # noqa: PLR0913 - the request, and where it is read
     return request, replace(merged_survey, notices=(*merged_survey.notices, *merge_notices))
 
 
-def plan(request: Request, engine: Engine | None = None) -> PublicationPlan:
-    """Plan a publication, with advice for the data steward; nothing is written."""
+def plan(
+    request: Request, engine: Engine | None = None, *, questions: Sequence[str] | str | Path = ()
+) -> PublicationPlan:
+    """Plan a publication, with advice for the data steward; nothing is written.
+
+    `questions` are SQL questions, or the name of a file of them. Each is answered from the table, with the standard
+    error of one simulated release.
+    """
+    from sfumato._publish.planned_answers import answer_before_publishing, list_questions  # noqa: PLC0415 - a cycle
+
+    numbered_questions = list_questions(questions)
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), Draws.from_fresh_key()
         engine = engine or choose_engine(request.table)
-        request, table_survey = survey_table(request, open_table(request, folder, engine), engine, folder, draws)
+        source, keeps = open_table(request, folder, engine), bool(numbered_questions)
+        request, table_survey = survey_table(request, source, engine, folder, draws, keeps=keeps)
         publication_plan = make_publication_plan(request, table_survey, draws, rivals=True)
+        answers = answer_before_publishing(
+            numbered_questions,
+            request,
+            table_survey,
+            publication_plan.choice,
+            draws=draws,
+            engine=engine,
+            folder=folder,
+        )
     mechanism_name, guarantee, options = request.mechanism, request.guarantee, request.options
     choose_again = partial(
         choose, spec=request.spec, draws=draws, mechanism=mechanism_name, guarantee=guarantee, options=options
     )
-    publication_plan = replace(publication_plan, gains=compute_gains(publication_plan.choice, choose_again))
+    gains = compute_gains(publication_plan.choice, choose_again)
+    publication_plan = replace(publication_plan, gains=gains, answers=answers)
     try:
         check_publishable(request, table_survey, publication_plan)
     except (InfeasibleError, MissingCapabilityError) as error:

@@ -82,6 +82,7 @@ COMMAND_KEYS: Mapping[str, RequestKey] = {
     "counts": RequestKey("counts", Path),
     "error": RequestKey("error"),
     "at": RequestKey("at", int),
+    "questions": RequestKey("questions", Path),
     "out": RequestKey("target", Path),
     "force": RequestKey("force", bool),
     "format": RequestKey("format"),

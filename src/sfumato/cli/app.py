@@ -163,7 +163,7 @@ def plan(
     page_options.check()
     # First, because there is nothing to plan without a requirement.
     spec = promise.spec.share_among_rows(table_options.rows_per_person)
-    table_options.check()
+    table_options.check(has_questions=target_options.questions is not None)
     make_engine = partial(engine_options.make_engine, table_options.table)
     if table_options.counts is not None:
         request, (histogram, column) = None, table_options.group_counts(Histogram.read(table_options.counts))
@@ -171,7 +171,7 @@ def plan(
         outlook = plan_counts(histogram, spec, promise.mechanism, column=column, guarantee=guarantee, options=options)
     else:
         request = make_request(table_options.table, table_options, promise, stop_options)
-        outlook = _plan_table(request, make_engine, print_options)
+        outlook = _plan_table(request, make_engine, target_options.questions, print_options)
     error_target = _find_target(outlook.choice.histogram, spec.bound, promise, target_options)
     is_stopped = any(notice.code in notice_options.codes for notice in outlook.notices)
     comparison_input = None if request is None else (request, make_engine)
@@ -201,10 +201,13 @@ def _print_plan(
 
 
 def _plan_table(
-    request: sfumato.Request, make_engine: Callable[[Progress], Engine], print_options: PrintOptions
+    request: sfumato.Request,
+    make_engine: Callable[[Progress], Engine],
+    questions: Path | None,
+    print_options: PrintOptions,
 ) -> sfumato.PublicationPlan:
     with render.open_progress_engine(err, print_options, make_engine) as engine:
-        return sfumato.plan(request, engine)
+        return sfumato.plan(request, engine, questions=() if questions is None else questions)
 
 
 def _find_target(

@@ -41,7 +41,8 @@ if TYPE_CHECKING:  # only annotations need these
 
 GRADE_STYLES = {Grade.STOP: "red", Grade.WARNING: "yellow", Grade.NOTE: "dim"}
 COMPARING = "comparing"
-UNITS = {COMPARING: "mechanisms"}
+ASKING = "asking"
+UNITS = {COMPARING: "mechanisms", ASKING: "questions"}
 """The unit of a stage's progress, where it is not rows."""
 
 
@@ -168,6 +169,7 @@ def plan_json(outlook: PublicationPlan, target: ErrorTarget | None) -> Json:
         **outlook.choice.to_json(),
         **levels,
         "target": target and target.to_json(),
+        **({"questions": [answer.to_json() for answer in outlook.answers]} if outlook.answers else {}),
         "notices": [item.to_json() for item in outlook.notices],
         "exposures": [item.to_json() for item in outlook.exposures],
         "uniqueness": outlook.uniqueness and outlook.uniqueness.to_json(),
