@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from sfumato._core.digests import compute_json_digest
 from sfumato._core.json_types import JsonView
 from sfumato._core.small_text_files import read_small
 from sfumato._planning.plan_file import OTHERS_RIGHTS
@@ -80,14 +79,12 @@ class JournalClaim:
 
 def make_entry(request: Request, target: str | Path, release_digest: str, mechanism: str) -> JournalEntry:
     """The facts of a publication; none of them is a value of the table, or the key."""
-    record = request.to_record()
-    options = {name: dict(values) for name, values in record.options.items()}
     return JournalEntry(
         number=0,  # the journal numbers its publications
         time=_now(),
         user=_find_user_name(),
         software=version("sfumato"),
-        request=compute_json_digest({"request": dict(record.request), "options": options}),
+        request=request.digest,
         release=release_digest,
         target=hide_passwords(str(target)),
         mechanism=mechanism,

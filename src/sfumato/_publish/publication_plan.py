@@ -22,13 +22,17 @@ from sfumato._profile.column_checks import merge_in_schema
 from sfumato._profile.equivalence_classes import Uniqueness
 from sfumato._profile.table_scan import TableScan, scan_table
 from sfumato._profile.table_warnings import warn_of_frequent_values
+from sfumato._publish.planned_columns import PlannedColumn, list_planned_columns
 from sfumato._publish.request import Request
 from sfumato._readers.open_table import open_source
 from sfumato._readers.sources import Source
+from sfumato._release.description import Description
+from sfumato._request.accepted_risks import NO_ACCEPTED_RISKS, AcceptedRisks
 from sfumato._request.belief_bounds import BreachBound, PrivacySpec
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram, compute_margins
 from sfumato._request.schema import MergedValues, Role, explain_missing_column
+from sfumato._request.stated_context import StatedContext
 from sfumato._request.warnings import NOTICE_CODES, Notice, NoticeNumber
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE, run_attack_scenarios
@@ -79,12 +83,37 @@ class PublicationPlan:
     """The name of the protected column."""
     answers: tuple[PlannedAnswer, ...] = ()
     """The data steward's questions, with their true numbers and the errors of a release."""
+    columns: tuple[PlannedColumn, ...] = ()
+    """The columns of the table, and what would happen to them."""
+    accepted_risks: AcceptedRisks = NO_ACCEPTED_RISKS
+    """The stops that the request accepts."""
+    request_digest: str = ""
+    """The digest of the request; empty without a table."""
 
     def document(self) -> Document:
         """Makes the document of the plan. Private."""
         from sfumato._publish.plan_document import make_plan_document  # noqa: PLC0415 - a cycle
 
         return make_plan_document(self)
+
+    def decision_sheet(
+        self,
+        context: str | Path | None = None,
+        describe: Description | str | Path | None = None,
+        decider: str | None = None,
+    ) -> Document:
+        """Makes one A4 page for the person who decides and signs. Private.
+
+        `context` is a TOML file of what only a person can state; the rest is left blank. `describe` is the description
+        of the release, or a TOML file.
+        """
+        from sfumato._publish.decision_sheet import make_decision_sheet  # noqa: PLC0415 - a cycle
+
+        stated_context = None
+        if context is not None:
+            stated_context = StatedContext.read(Path(context), [column.name for column in self.columns])
+        description = describe if isinstance(describe, Description) else Description.read_optional(describe)
+        return make_decision_sheet(self, stated_context, description, decider)
 
 
 def open_table(request: Request, folder: Path, engine: Engine) -> Source:
@@ -175,6 +204,7 @@ def plan(
         folder, draws = Path(name), Draws.from_fresh_key()
         engine = engine or choose_engine(request.table)
         source, keeps = open_table(request, folder, engine), bool(numbered_questions)
+        digest, columns = request.digest, list_planned_columns(request.schema, source.schema.names)
         request, table_survey = survey_table(request, source, engine, folder, draws, keeps=keeps)
         publication_plan = make_publication_plan(request, table_survey, draws, rivals=True)
         answers = answer_before_publishing(
@@ -191,7 +221,14 @@ def plan(
         choose, spec=request.spec, draws=draws, mechanism=mechanism_name, guarantee=guarantee, options=options
     )
     gains = compute_gains(publication_plan.choice, choose_again)
-    publication_plan = replace(publication_plan, gains=gains, answers=answers)
+    publication_plan = replace(
+        publication_plan,
+        gains=gains,
+        answers=answers,
+        columns=columns,
+        accepted_risks=request.accepted_risks,
+        request_digest=digest,
+    )
     try:
         check_publishable(request, table_survey, publication_plan)
     except (InfeasibleError, MissingCapabilityError) as error:
