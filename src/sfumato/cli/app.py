@@ -271,13 +271,10 @@ def publish(
         render.show_document(out, make_release_document(release, is_brief=True).add_sections([exposures]))
         if (notice := key_notice.find_key_notice(publication)) is not None:
             render.show_text(out, str(notice))
-        out.print(f"written to {render.escape_for_terminal(str(release.path))}", soft_wrap=True, highlight=False)
-        if publication.journal_head is not None:
-            out.print(f"head of the journal: {publication.journal_head}", soft_wrap=True, highlight=False)
+        render.show_written(out, publication)
     page_report = page_options.save(release, print_options, force=release_options.force)
     if print_options.as_json:
-        publication_report = render.publication_json(publication)
-        print_json({"path": str(release.path), **page_report, **publication_report})
+        print_json({"path": str(release.path), **page_report, **render.publication_json(publication)})
 
 
 def info(release: ReleasePath, print_options: PrintOptions) -> None:

@@ -68,7 +68,7 @@ class PlanPageOptions(OptionGroup):
         pages = [page for page in (self.report, self.sheet) if page is not None]
         for page_path in pages:
             check_place(page_path, force=self.force)
-        if len(pages) > 1 and self.report.resolve() == self.sheet.resolve():
+        if len({page_path.resolve() for page_path in pages}) < len(pages):
             raise TargetError("--report and --sheet are two pages; give them different names.")
         if not pages and self.decider != DEFAULT_DECIDER:
             raise TargetError("--decider is printed on the page of a plan; name the page with --report or --sheet.")

@@ -220,6 +220,14 @@ def guess_json(guess: TableGuess) -> Json:
     return {"columns": columns, "missing": list(guess.missing_markers), "doubtful": list(guess.doubtful_markers)}
 
 
+def show_written(console: Console, publication: Publication) -> None:
+    """Prints the place of a release, and the head of its journal, to be noted."""
+    path = escape_for_terminal(str(publication.release.path))
+    console.print(f"written to {path}", soft_wrap=True, highlight=False)
+    if publication.journal_head is not None:
+        console.print(f"head of the journal: {publication.journal_head}", soft_wrap=True, highlight=False)
+
+
 def publication_json(publication: Publication) -> Json:
     """A publication as JSON, with private parts for the data steward."""
     notices = [item.to_json() for item in publication.notices]
