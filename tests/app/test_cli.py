@@ -681,6 +681,7 @@ def test_demo_keeps_its_files_on_request(desk: Path) -> None:
         "diagnoses.txt",
         "chapters.csv",
         "release",
+        "journal.jsonl",
     }
     assert {path.name for path in (desk / "shown" / "release").iterdir()} == FILES
     assert "are in shown" in outcome.words

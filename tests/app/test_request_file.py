@@ -156,7 +156,7 @@ def test_counts_can_be_planned_from_a_file(desk: Path) -> None:
 
 @pytest.mark.slow
 def test_every_option_is_a_key_but_those_of_telling() -> None:
-    told = {"json", "quiet", "verbose", "help", "report", "page", "decider"}
+    told = {"json", "quiet", "verbose", "help", "report", "page", "decider", "sheet", "context"}
     for name in ("plan", "publish"):
         for option in build().commands[name].params:
             (long,) = [each for each in option.opts if each.startswith("--")] or [None]

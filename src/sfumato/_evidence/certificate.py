@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from sfumato._core.cell_values import format_values
+from sfumato._core.digests import format_digest
 from sfumato._core.json_types import Json, JsonView
 from sfumato._document.document import (
     DEFAULT_DECIDER,
@@ -290,8 +291,3 @@ def _list_numbers(entries: JsonView) -> Iterator[tuple[str, str]]:
 def _format_exactly(number: str) -> str:
     """Formats a number as published, a fraction also as a decimal."""
     return f"{number} = {float(Fraction(number)):.6g}" if "/" in number else number
-
-
-def format_digest(digest: str) -> str:
-    """Formats a digest in groups of 16 letters."""
-    return " ".join(digest[at : at + 16] for at in range(0, len(digest), 16))

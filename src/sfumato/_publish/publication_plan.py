@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato._core.cell_values import Value, display
 from sfumato._core.option_fields import OptionValues
@@ -29,6 +29,7 @@ from sfumato._profile.recoding_search import (
 )
 from sfumato._profile.table_scan import TableScan, scan_table
 from sfumato._profile.table_warnings import warn_of_frequent_values
+from sfumato._publish.planned_columns import PlannedColumn, list_planned_columns
 from sfumato._publish.planning_draws import choose_planning_draws
 from sfumato._publish.publication_stops import (
     list_mechanism_stops,
@@ -38,10 +39,13 @@ from sfumato._publish.publication_stops import (
 from sfumato._publish.request import Request
 from sfumato._readers.open_table import open_source
 from sfumato._readers.sources import Source
+from sfumato._release.description import Description
+from sfumato._request.accepted_risks import NO_ACCEPTED_RISKS, AcceptedRisks
 from sfumato._request.belief_bounds import BreachBound, PrivacySpec
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram, compute_margins
 from sfumato._request.schema import MergedValues, Role, explain_missing_column, find_matches
+from sfumato._request.stated_context import StatedContext
 from sfumato._request.warnings import NOTICE_CODES, REFUSED_CODE, Grade, Notice, NoticeNumber
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE, run_attack_scenarios
@@ -61,6 +65,9 @@ from sfumato.errors import (
 )
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.capabilities import AttackModel, ErrorPrediction, PlanExplanation
+
+if TYPE_CHECKING:  # it builds releases, which need plans
+    from sfumato._publish.planned_answers import PlannedAnswer
 
 NOTABLE_UNIQUE_SHARE = 0.05
 """The share of unique records from which a notice is given."""
@@ -88,6 +95,14 @@ class PublicationPlan:
     """The privacy requirement."""
     column: str = "value"
     """The name of the protected column."""
+    answers: tuple[PlannedAnswer, ...] = ()
+    """The data steward's questions, with their true numbers and the errors of a release."""
+    columns: tuple[PlannedColumn, ...] = ()
+    """The columns of the table, and what would happen to them."""
+    accepted_risks: AcceptedRisks = NO_ACCEPTED_RISKS
+    """The stops that the request accepts."""
+    request_digest: str = ""
+    """The digest of the request; empty without a table."""
 
     @property
     def stops(self) -> tuple[Notice, ...]:
@@ -99,6 +114,25 @@ class PublicationPlan:
         from sfumato._publish.plan_document import make_plan_document  # noqa: PLC0415 - a cycle
 
         return make_plan_document(self)
+
+    def decision_sheet(
+        self,
+        context: str | Path | None = None,
+        describe: Description | str | Path | None = None,
+        decider: str | None = None,
+    ) -> Document:
+        """Makes one A4 page for the person who decides and signs. Private.
+
+        `context` is a TOML file of what only a person can state; the rest is left blank. `describe` is the description
+        of the release, or a TOML file.
+        """
+        from sfumato._publish.decision_sheet import make_decision_sheet  # noqa: PLC0415 - a cycle
+
+        stated_context = None
+        if context is not None:
+            stated_context = StatedContext.read(Path(context), [column.name for column in self.columns])
+        description = describe if isinstance(describe, Description) else Description.read_optional(describe)
+        return make_decision_sheet(self, stated_context, description, decider)
 
 
 def open_table(request: Request, folder: Path, engine: Engine) -> Source:
@@ -187,19 +221,40 @@ def survey_table(  # noqa: PLR0913 - the request, and where it is read
     return request, replace(merged_survey, notices=(*merged_survey.notices, *merge_notices))
 
 
-def plan(request: Request, engine: Engine | None = None, *, plan_file: str | Path | None = None) -> PublicationPlan:
+def plan(
+    request: Request,
+    engine: Engine | None = None,
+    *,
+    plan_file: str | Path | None = None,
+    questions: Sequence[str] | str | Path = (),
+) -> PublicationPlan:
     """Plan a publication, with advice for the data steward; nothing is written.
 
     The plan file of an earlier publication gives its key, so the plan is that of the repeated release. Without one, or
     if it does not exist yet, a key for planning only decides what is random: the same request gives the same plan.
+    `questions` are SQL questions, or the name of a file of them. Each is answered from the table, with the standard
+    error of one simulated release.
     """
+    from sfumato._publish.planned_answers import answer_before_publishing, list_questions  # noqa: PLC0415 - a cycle
+
+    numbered_questions = list_questions(questions)
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, engine = Path(name), engine or choose_engine(request.table)
-        source = open_table(request, folder, engine)
+        source, keeps = open_table(request, folder, engine), bool(numbered_questions)
         draws, repeated_plan = choose_planning_draws(request, source, engine, plan_file)
-        request, table_survey = survey_table(request, source, engine, folder, draws)
+        digest, columns = request.digest, list_planned_columns(request.schema, source.schema.names)
+        request, table_survey = survey_table(request, source, engine, folder, draws, keeps=keeps)
         repeated_mechanism = None if repeated_plan is None else repeated_plan.mechanism
         publication_plan = make_publication_plan(request, table_survey, draws, repeated_mechanism, rivals=True)
+        answers = answer_before_publishing(
+            numbered_questions,
+            request,
+            table_survey,
+            publication_plan.choice,
+            draws=Draws.for_planning(),
+            engine=engine,
+            folder=folder,
+        )
     if repeated_plan is not None:
         repeated_plan.check_plan(publication_plan.choice.digest)
     choose_again = partial(
@@ -211,7 +266,15 @@ def plan(request: Request, engine: Engine | None = None, *, plan_file: str | Pat
         options=_select_options(request, repeated_mechanism),
     )
     gains = compute_gains(publication_plan.choice, choose_again)
-    publication_plan = replace(publication_plan, gains=gains, recodings=propose_recodings(request, table_survey))
+    publication_plan = replace(
+        publication_plan,
+        gains=gains,
+        recodings=propose_recodings(request, table_survey),
+        answers=answers,
+        columns=columns,
+        accepted_risks=request.accepted_risks,
+        request_digest=digest,
+    )
     try:
         check_publishable(request, publication_plan)
     except DecisionError:

@@ -121,6 +121,13 @@ class Request:
         own_mechanisms = (mechanism for name, mechanism in REGISTRY.items() if name not in REGISTRY.added_names)
         return [mechanism.name for mechanism in own_mechanisms if isinstance(self.spec, mechanism.accepted_requests)]
 
+    @property
+    def digest(self) -> str:
+        """The digest of the request, with the options of every mechanism that could be chosen."""
+        record = self.to_record()
+        options = {name: dict(values) for name, values in record.options.items()}
+        return compute_json_digest({"request": dict(record.request), "options": options})
+
     def to_record(self) -> RequestRecord:
         """The record of the request for a plan file: enough to recognise the same request."""
         hierarchies = self.schema.hierarchies

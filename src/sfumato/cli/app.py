@@ -36,6 +36,7 @@ from sfumato.cli.command_settings import Command, RequestCommand, make_epilog
 from sfumato.cli.compare_command import compare
 from sfumato.cli.engine_options import EngineOptions
 from sfumato.cli.export_command import export
+from sfumato.cli.journal_command import journal
 from sfumato.cli.measure_and_lint import lint, measure
 from sfumato.cli.option_group import expand_option_groups
 from sfumato.cli.options import (
@@ -164,7 +165,7 @@ def plan(
     page_options.check()
     # First, because there is nothing to plan without a requirement.
     spec = promise.spec.share_among_rows(table_options.rows_per_person)
-    table_options.check()
+    table_options.check(has_questions=target_options.questions is not None)
     make_engine = partial(engine_options.make_engine, table_options.table)
     if table_options.counts is not None:
         request, (histogram, column) = None, table_options.group_counts(Histogram.read(table_options.counts))
@@ -172,7 +173,7 @@ def plan(
         outlook = plan_counts(histogram, spec, promise.mechanism, column=column, guarantee=guarantee, options=options)
     else:
         request = make_request(table_options.table, table_options, promise, stop_options)
-        outlook = _plan_table(request, make_engine, page_options.plan_file, print_options)
+        outlook = _plan_table(request, make_engine, page_options.plan_file, target_options.questions, print_options)
     error_target = _find_target(outlook.choice.histogram, spec.bound, promise, target_options)
     is_stopped = any(notice.code in notice_options.codes for notice in outlook.notices)
     comparison_input = None if request is None else (request, make_engine)
@@ -205,10 +206,11 @@ def _plan_table(
     request: sfumato.Request,
     make_engine: Callable[[Progress], Engine],
     plan_file: Path | None,
+    questions: Path | None,
     print_options: PrintOptions,
 ) -> sfumato.PublicationPlan:
     with render.open_progress_engine(err, print_options, make_engine) as engine:
-        return sfumato.plan(request, engine, plan_file=plan_file)
+        return sfumato.plan(request, engine, plan_file=plan_file, questions=() if questions is None else questions)
 
 
 def _find_target(
@@ -261,6 +263,7 @@ def publish(
             fail_on=notice_options.codes,
             as_csv=release_options.format is ReleaseFormat.CSV,
             describe=release_options.describe,
+            journal=release_options.journal,
         )
     release = publication.release
     if not print_options.is_silent:
@@ -271,11 +274,10 @@ def publish(
         render.show_document(out, make_release_document(release, is_brief=True).add_sections([exposures]))
         if (notice := key_notice.find_key_notice(publication)) is not None:
             render.show_text(out, str(notice))
-        out.print(f"written to {render.escape_for_terminal(str(release.path))}", soft_wrap=True, highlight=False)
+        render.show_written(out, publication)
     page_report = page_options.save(release, print_options, force=release_options.force)
     if print_options.as_json:
-        publication_report = render.publication_json(publication)
-        print_json({"path": str(release.path), **page_report, **publication_report})
+        print_json({"path": str(release.path), **page_report, **render.publication_json(publication)})
 
 
 def info(release: ReleasePath, print_options: PrintOptions) -> None:
@@ -360,7 +362,7 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_handle_program_options)
-    other_commands = (info, query, verify, certificate, page, export, audit, measure, lint)
+    other_commands = (info, query, verify, certificate, page, export, audit, measure, lint, journal)
     for command in (demo, init, plan, compare, publish, *other_commands):
         kind = RequestCommand if command in (plan, compare, publish) else Command
         app.command(cls=kind, epilog=make_epilog(command.__name__))(expand_option_groups(command))

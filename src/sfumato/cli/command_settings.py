@@ -37,6 +37,7 @@ EXAMPLES = {
     "audit": "sfumato audit tour/release --original tour/hospital.parquet --out report.html",
     "measure": "sfumato measure tour/hospital.parquet --public age --public sex --sensitive diagnosis",
     "lint": "sfumato lint tour/release",
+    "journal": "sfumato journal tour/journal.jsonl",
 }
 """A command that runs as it stands, for each; most need what the demonstration leaves behind."""
 

@@ -171,10 +171,14 @@ class PlanTableOptions(TableOptions):
         Path | None, typer.Option("--counts", metavar="CSV", help="Plan from a CSV of value,count instead of a table.")
     ] = None
 
-    def check(self) -> None:
-        """Refuses both a table and counts, and neither."""
+    def check(self, *, has_questions: bool = False) -> None:
+        """Refuses both a table and counts, and neither; and questions without a table."""
         if (self.table is None) == (self.counts is None):
             raise SchemaError("name either a table, or a file of counts with --counts.", code="no-single-table")
+        if has_questions and self.table is None:
+            raise SchemaError(
+                "--questions needs a table, because counts alone cannot answer them.", code="questions-without-table"
+            )
 
     def group_counts(self, counts: Histogram) -> tuple[Histogram, str]:
         """Groups counts by the requested hierarchy and level; also gives the name of the column."""
@@ -208,6 +212,14 @@ class TargetOptions(OptionGroup):
         int | None,
         typer.Option(
             "--at", metavar="N", help="The count that must have this error.", min=1, show_default=f"{DEFAULT_COUNT:,}"
+        ),
+    ] = None
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            "--questions",
+            metavar="FILE",
+            help="Also show the error of your own questions: .sql with one a line, .csv or .jsonl.",
         ),
     ] = None
 
@@ -402,6 +414,10 @@ class ReleaseOptions(OptionGroup):
             metavar="FILE",
             help="Save the key in this private file; an existing file repeats its release.",
         ),
+    ] = None
+    journal: Annotated[
+        Path | None,
+        typer.Option("--journal", metavar="FILE", help="Record the publication in this private file. See journal."),
     ] = None
     unsafe_test_key: Annotated[
         str | None,

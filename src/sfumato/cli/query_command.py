@@ -55,7 +55,9 @@ class QueryOptions(OptionGroup):
     batch: Annotated[
         Path | None,
         typer.Option(
-            "--batch", metavar="FILE", help="A file of questions: .csv with a column sql, or .jsonl with a key sql."
+            "--batch",
+            metavar="FILE",
+            help="A file of questions: .sql with one a line, .csv with a column sql, or .jsonl.",
         ),
     ] = None
     attach: Annotated[

@@ -41,7 +41,8 @@ if TYPE_CHECKING:  # only annotations need these
 
 GRADE_STYLES = {Grade.STOP: "red", Grade.WARNING: "yellow", Grade.NOTE: "dim"}
 COMPARING = "comparing"
-UNITS = {COMPARING: "mechanisms"}
+ASKING = "asking"
+UNITS = {COMPARING: "mechanisms", ASKING: "questions"}
 """The unit of a stage's progress, where it is not rows."""
 
 
@@ -172,6 +173,7 @@ def plan_json(outlook: PublicationPlan, target: ErrorTarget | None) -> Json:
         **outlook.choice.to_json(),
         **levels,
         "target": target and target.to_json(),
+        **({"questions": [answer.to_json() for answer in outlook.answers]} if outlook.answers else {}),
         "notices": [item.to_json() for item in outlook.notices],
         "exposures": [item.to_json() for item in outlook.exposures],
         "uniqueness": outlook.uniqueness and outlook.uniqueness.to_json(),
@@ -223,12 +225,21 @@ def guess_json(guess: TableGuess) -> Json:
     return {"columns": columns, "missing": list(guess.missing_markers), "doubtful": list(guess.doubtful_markers)}
 
 
+def show_written(console: Console, publication: Publication) -> None:
+    """Prints the place of a release, and the head of its journal, to be noted."""
+    path = escape_for_terminal(str(publication.release.path))
+    console.print(f"written to {path}", soft_wrap=True, highlight=False)
+    if publication.journal_head is not None:
+        console.print(f"head of the journal: {publication.journal_head}", soft_wrap=True, highlight=False)
+
+
 def publication_json(publication: Publication) -> Json:
     """A publication as JSON, with private parts for the data steward."""
     notices = [item.to_json() for item in publication.notices]
     exposures = [item.to_json() for item in publication.exposures]
     risks = {"exposures": exposures, "uniqueness": publication.uniqueness.to_json()}
-    return {**sfumato.info(publication.release), "notices": notices, **risks}
+    head = {} if publication.journal_head is None else {"journal_head": publication.journal_head}
+    return {**sfumato.info(publication.release), "notices": notices, **risks, **head}
 
 
 def show_practice(console: Console, path: str, rows: int) -> None:
