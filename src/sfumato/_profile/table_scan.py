@@ -33,7 +33,7 @@ from sfumato._readers.csv_files import CsvSource
 from sfumato._readers.sources import Source
 from sfumato._records.column_codes import SensitiveColumns, TableColumn
 from sfumato._request.histogram import Histogram
-from sfumato._request.person_rows import PersonCheck
+from sfumato._request.person_rows import PersonBasis, PersonCheck
 from sfumato._request.schema import NullPolicy, Schema
 from sfumato._request.warnings import Notice
 
@@ -52,7 +52,7 @@ class TableScan:
     source: Source
     """The rows that are published: all rows of the table, or the requested number for each person."""
     persons: PersonCheck | None
-    """The result of the person check; None if no column identifies persons."""
+    """The result of the person check; None if nothing says which rows belong to one person."""
     preparation: Preparation
     columns: tuple[TableColumn, ...]
     sensitive: SensitiveColumns
@@ -80,13 +80,13 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
     schema.check_columns(source.schema.names)
     names = schema.select_published(source.schema.names)
     check_types(source.schema, names)
-    is_csv, persons = isinstance(source, CsvSource), None
+    is_csv = isinstance(source, CsvSource)
     if schema.person_column is not None:
-        source, left_out = PersonGrouping(engine, source, schema.person_column, folder).select_rows(
-            schema.person_rows, draws
-        )
-        persons = PersonCheck.of(schema.person_rows, left_out, names)
+        selection = PersonGrouping(engine, source, schema.person_column, folder).select_rows(schema.person_rows, draws)
+        source = selection.source
+        persons = PersonCheck.of(schema.person_rows, selection.dropped_rows, names, selection.basis)
     else:
+        persons = PersonCheck(basis=PersonBasis.STATED) if schema.each_row_is_a_person else None
         for name in schema.identifiers:
             check_identifier(name, PersonGrouping(engine, source, name, folder), draws)
     if is_cached:

@@ -11,7 +11,7 @@ from sfumato._readers.read_options import MISSING_MARKERS
 from sfumato._readers.type_inference import has_decimal_commas
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.person_rows import PersonCheck
+from sfumato._request.person_rows import PersonBasis, PersonCheck
 from sfumato._request.schema import Schema
 from sfumato._request.warnings import Notice, NoticeNumber
 
@@ -26,12 +26,20 @@ def list_warnings(schema: Schema, dropped_records: int, persons: PersonCheck | N
             "missing."
         )
         warnings.append(Notice("records-left-out", left_out, schema.sensitive_name, {"records": dropped_records}))
-    if schema.person_column is None:
+    if schema.person_column is None and not schema.each_row_is_a_person:
         unchecked = (
             "no person column was given, so repeated persons were not checked for, and the guarantee holds for "
-            "each row separately; name the column (`person=`)."
+            "each row separately; name the column (`person=`), or state that no person has two rows "
+            "(`each_row_is_a_person=True`)."
         )
         warnings.append(Notice("persons-unchecked", unchecked))
+    elif persons is not None and persons.basis is PersonBasis.ROW_NUMBERS:
+        row_number = (
+            f"the person column {schema.person_column!r} numbers the rows, so it does not show whether a person has "
+            "several, and nothing was checked; name a column that identifies the person (`person=`), or state that "
+            "no person has two rows (`each_row_is_a_person=True`)."
+        )
+        warnings.append(Notice("row-number-as-person", row_number, schema.person_column))
     if not schema.is_declared:
         what = "combinations" if schema.compound else "values"
         undeclared = next(name for name in schema.sensitive_columns if name not in (*schema.domains, *schema.ranges))

@@ -108,6 +108,7 @@ class Request:
             **({} if self.read.decimal == POINT else {"decimal": self.read.decimal}),
             **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
             **({} if self.schema.person_rows.is_default else {"person_rows": self.schema.person_rows.to_json()}),
+            **({"each_row_is_a_person": True} if self.schema.each_row_is_a_person else {}),
             **({"accept_telling": sorted(self.accept_disclosing)} if self.accept_disclosing else {}),
             **({"accept_exposure": True} if self.accept_exposure else {}),
         }

@@ -75,7 +75,7 @@ REQUEST_KEYS: Mapping[str, RequestKey] = {
     "rows_per_person": RequestKey("rows_per_person", int),
     **{name: RequestKey(name) for name in ("surplus", "one_row", "nulls", "encoding", "decimal")},
     **{name: RequestKey(name) for name in ("mechanism", "guarantee", "breach_limit")},
-    **{name: RequestKey(name, bool) for name in ("accept_marginal_prior", "accept_exposure")},
+    **{name: RequestKey(name, bool) for name in ("accept_marginal_prior", "accept_exposure", "each_row_is_a_person")},
 }
 """The keys of the request itself, besides its bound and the options of mechanisms."""
 COMMAND_KEYS: Mapping[str, RequestKey] = {

@@ -247,8 +247,8 @@ class Manifest:
 
     @property
     def count_unit(self) -> str:
-        """The unit of a count: people, or rows if a person may have several rows or persons were not checked."""
-        return "people" if self.person_check is not None and self.person_check.max_rows == 1 else "rows"
+        """The unit of a count: people, or rows if a person may have several rows or nothing says otherwise."""
+        return "people" if self.person_check is not None and self.person_check.has_one_row_each else "rows"
 
     def get_field(self, name: str) -> Field:
         """The field of a column."""

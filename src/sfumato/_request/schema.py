@@ -134,6 +134,8 @@ class Schema:
     """Sensitive columns that are protected together, as one column of their combinations."""
     merged_values: Mapping[str, MergedValues] = field(default_factory=dict)
     person_rows: PersonRows = ONE_ROW_EACH
+    each_row_is_a_person: bool = False
+    """Whether the data steward states that each row is a different person; this is published, and not checked."""
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
     """Groups of the values of a column; the values are its declared domain."""
     publish_at: Mapping[str, str] = field(default_factory=dict)
@@ -160,6 +162,11 @@ class Schema:
         }
         # The finest level is the values themselves, so publishing at it changes nothing.
         object.__setattr__(self, "publish_at", level_names)
+        if self.person_column is not None and self.each_row_is_a_person:
+            raise SchemaError(
+                f"`person={self.person_column!r}` lets sfumato check what `each_row_is_a_person=True` states without a "
+                "check; give one of the two."
+            )
         if self.person_column is None and not self.person_rows.is_default:
             raise SchemaError(
                 "rows of a person can be counted and chosen only with a person column; name it (`person=`)."
@@ -198,6 +205,7 @@ class Schema:
         rows_per_person: int = 1,
         surplus: Surplus | str = Surplus.REFUSE,
         one_row: OneRow | str | None = None,
+        each_row_is_a_person: bool = False,
     ) -> Schema:
         """Makes a schema from lists of column names; refuses a column with two roles."""
         compound_columns = _list_names(compound)
@@ -229,6 +237,7 @@ class Schema:
             frozenset(_list_names(keep)),
             compound_columns,
             person_rows=PersonRows(rows_per_person, _parse_choice(Surplus, surplus, "surplus"), row_choice),
+            each_row_is_a_person=each_row_is_a_person,
             hierarchies={
                 name: hierarchy if isinstance(hierarchy, Hierarchy) else Hierarchy.read(hierarchy)
                 for name, hierarchy in (hierarchies or {}).items()

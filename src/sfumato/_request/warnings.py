@@ -16,6 +16,7 @@ NoticeNumber = int | float | str
 NOTICE_CODES = (
     "records-left-out",
     "persons-unchecked",
+    "row-number-as-person",
     "rows-chosen",
     "domain-observed",
     "missing-marks",

@@ -339,6 +339,7 @@ BASE: dict[str, Any] = {"schema": Schema.of("disease"), "spec": BreachBound("1/1
         {"schema": Schema.of("sex")},
         {"schema": Schema.of("disease", drop=["sex"])},
         {"schema": Schema.of("disease", nulls="drop")},
+        {"schema": Schema.of("disease", each_row_is_a_person=True)},
         {"schema": Schema.of("disease", ranges={"age": Ranges(("0", "99"))})},
         {"schema": Schema.of("disease", domains={"disease": ["flu", "HIV"]})},
         {"schema": Schema.of("disease", domains={"disease": ["HIV", "flu"]})},
