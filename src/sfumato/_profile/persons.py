@@ -281,7 +281,7 @@ class _PersonGather:
             int(person_counts.max(initial=0)),
             missing,
             chosen_rows,
-            _find_extremes(values),
+            find_extremes(values),
         )
 
     def _choose_rows(self, rows: Rows, codes: Codes) -> Places:
@@ -338,7 +338,7 @@ def _convert_to_integers(places: pa.Array) -> WholeNumbers:
     return np.asarray(places.fill_null(0).to_numpy(zero_copy_only=False))
 
 
-def _find_extremes(values: pa.Array) -> tuple[int, int] | None:
+def find_extremes(values: pa.Array) -> tuple[int, int] | None:
     """The smallest and the largest value, if all are whole numbers."""
     if pa.types.is_string(values.type) and pc.all(pc.match_substring_regex(values, DIGITS)).as_py():
         values = values.cast(pa.int64())

@@ -28,7 +28,12 @@ from sfumato._profile.persons import PersonGrouping, check_identifier
 from sfumato._profile.piece_offsets import PieceCounts
 from sfumato._profile.record_sample import Sample, encode_sample
 from sfumato._profile.table_profile import Profile, profile_table
-from sfumato._profile.table_warnings import list_warnings, warn_of_decimal_commas, warn_of_missing_markers
+from sfumato._profile.table_warnings import (
+    list_warnings,
+    warn_of_decimal_commas,
+    warn_of_missing_markers,
+    warn_of_untidy_values,
+)
 from sfumato._readers.csv_files import CsvSource
 from sfumato._readers.sources import Source
 from sfumato._records.column_codes import SensitiveColumns, TableColumn
@@ -112,7 +117,11 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
         compute_unique_without(sample.columns, sample.records, MOST_NAMED, schema.person_rows.max_rows),
         sample.records,
     )
-    warnings = [*list_warnings(schema, profile.dropped_rows, persons), *warn_of_missing_markers(profile)]
+    warnings = [
+        *list_warnings(schema, profile.dropped_rows, persons),
+        *warn_of_missing_markers(profile),
+        *warn_of_untidy_values(profile, names),
+    ]
     if is_csv:
         warnings += warn_of_decimal_commas(profile)
     return TableScan(

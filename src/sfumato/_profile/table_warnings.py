@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.cell_values import format_values
 from sfumato._profile.table_profile import Profile
+from sfumato._profile.untidy_values import Untidy, find_untidy_kinds, group_by_kind
 from sfumato._readers.read_options import MISSING_MARKERS
 from sfumato._readers.type_inference import has_decimal_commas
-from sfumato._request.belief_bounds import BreachBound
+from sfumato._request.belief_bounds import BreachBound, propose_bound
 from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import PersonBasis, PersonCheck
 from sfumato._request.schema import Schema
@@ -95,6 +98,32 @@ def warn_of_decimal_commas(profile: Profile) -> list[Notice]:
     return [Notice("decimal-commas", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
 
 
+UNTIDY_NOTICES: Mapping[Untidy, Callable[..., Notice]] = {
+    Untidy.MISSING_NUMBERS: lambda *parts: Notice("missing-numbers", *parts),
+    Untidy.OUTER_SPACES: lambda *parts: Notice("outer-spaces", *parts),
+    Untidy.SPELLINGS: lambda *parts: Notice("several-spellings", *parts),
+    Untidy.THOUSANDS: lambda *parts: Notice("thousands-separators", *parts),
+    Untidy.DATES: lambda *parts: Notice("dates-as-text", *parts),
+    Untidy.FREE_TEXT: lambda *parts: Notice("free-text", *parts),
+    Untidy.NAME_SPACES: lambda *parts: Notice("spaces-in-names", *parts),
+}
+"""The notice of each kind of untidy values."""
+
+
+def warn_of_untidy_values(profile: Profile, published_names: Collection[str]) -> list[Notice]:
+    """Name the published columns with untidy values; numbers in ranges are examined before they are grouped."""
+    columns = [column for name, column in profile.columns.items() if name in published_names]
+    kinds = [
+        (column.name, find_untidy_kinds(column.name, column.values, column.counts))
+        for column in (*columns, *profile.raw_columns.values())
+    ]
+    notices = []
+    for kind, names in group_by_kind(kinds).items():
+        sentence = f"{format_values(names)}: {kind.value.finding}; {kind.value.remedy}."
+        notices.append(UNTIDY_NOTICES[kind](sentence, names[0] if len(names) == 1 else None, {"columns": len(names)}))
+    return notices
+
+
 def warn_of_frequent_values(histogram: Histogram, bound: BreachBound, column: str) -> list[Notice]:
     """Name the values that are too frequent to be covered by the bound."""
     frequent = histogram.list_values_above(bound.prior)
@@ -105,7 +134,13 @@ def warn_of_frequent_values(histogram: Histogram, bound: BreachBound, column: st
     largest_belief = share * bound.person_amplification / (share * bound.person_amplification + 1 - share)
     coverage = "The other values are covered in full."
     if len(frequent) == histogram.domain_size:
-        coverage = "No value is covered in full: raise the prior, or group the values otherwise."
+        proposed = propose_bound(histogram.domain_size)
+        coverage = (
+            "No value is covered in full: raise the prior (for this number of values, `prior='{}'` "
+            "`posterior='{}'`), or group the values otherwise."
+        ).format(proposed.prior, proposed.posterior)
+        if proposed.prior <= bound.prior:
+            coverage = "No value is covered in full: raise the prior, or group the values otherwise."
     sentence = (
         f"more frequent in {column!r} than the prior {bound.prior}: {format_values(frequent)}. For an attacker who "
         "knows the frequencies, the bound does not cover these values: it limits only the rise of their odds (by a "

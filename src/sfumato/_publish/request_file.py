@@ -25,6 +25,7 @@ import datetime
 import difflib
 import glob
 import io
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,7 @@ from sfumato._publish.request_settings import (
 )
 from sfumato._readers.reader_registry import find_reader_of_address
 from sfumato._readers.tables_in_files import split_table_name
+from sfumato._request.person_rows import Surplus
 from sfumato.errors import SpecError
 
 SECTIONS = ("table", "columns", "protection", "output")
@@ -48,6 +50,9 @@ COLUMN_SECTIONS = {"ranges": "ranges", "domains": "domain", "hierarchies": "hier
 """The options of the sections that have one line for each column."""
 PATH = "path"
 """The key of the table itself, which is not an option."""
+ROWS_PER_PERSON, SURPLUS = "rows_per_person", "surplus"
+AT_RANDOM = re.compile("([0-9]{1,4}) at random")
+"""The value of `rows_per_person` that also drops the further rows of a person."""
 TABLE = "table"
 """The parameter that the table belongs to."""
 
@@ -66,7 +71,7 @@ class RequestKey:
 
 LISTS = (
     *("sensitive", "identifier", "person", "domain", "hierarchy", "publish_at", "ranges", "drop", "keep"),
-    *("text", "missing", "accept_disclosing"),
+    *("text", "missing", "accept_disclosing", "public"),
 )
 REQUEST_KEYS: Mapping[str, RequestKey] = {
     PATH: RequestKey(TABLE, Path),
@@ -190,6 +195,9 @@ class _SettingsReader:
         if name not in self.keys:
             raise self.make_unknown_error(f"key {name!r}", name, self.keys)
         key = self.keys[name]
+        if name == ROWS_PER_PERSON and (at_random := AT_RANDOM.fullmatch(str(value))):
+            self.read_key(SURPLUS, Surplus.DROP.value)
+            value = int(at_random[1])
         if key.parameter in self.settings:
             raise SpecError(f"{name!r} occurs twice in {str(self.path)!r}; write it once.")
         if key.is_list:

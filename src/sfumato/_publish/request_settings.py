@@ -28,7 +28,7 @@ HIERARCHY_FORM, PUBLISH_AT_FORM = "`hierarchies={'COL': Path('FILE')}`", "`publi
 
 DEFAULTS: Mapping[str, Any] = {
     **dict.fromkeys(("sensitive", "identifier", "person", "domain", "hierarchy", "publish_at", "ranges"), ()),
-    **dict.fromkeys(("drop", "keep", "text", "missing", "accept_disclosing"), ()),
+    **dict.fromkeys(("public", "drop", "keep", "text", "missing", "accept_disclosing"), ()),
     **dict.fromkeys(("compound", "one_row", "guarantee")),
     **dict.fromkeys(("accept_marginal_prior", "accept_exposure", "each_row_is_a_person"), False),
     "rows_per_person": 1,

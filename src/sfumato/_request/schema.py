@@ -211,14 +211,16 @@ class Schema:
         compound_columns = _list_names(compound)
         names_by_role = [
             (Role.SENSITIVE, (*_list_names(sensitive), *compound_columns)),
-            (Role.IDENTIFIER, _list_names(identifier)),
             (Role.PERSON, _list_names(person or ())),
+            (Role.IDENTIFIER, _list_names(identifier)),
             (Role.DROPPED, _list_names(drop)),
         ]
         roles: dict[str, Role] = {}
         for role, names in names_by_role:
             for name in names:
-                if roles.setdefault(name, role) is not role:
+                # The person column is not published either, so a list of such columns may name it.
+                is_person = roles.get(name) is Role.PERSON and role in (Role.IDENTIFIER, Role.DROPPED)
+                if roles.setdefault(name, role) is not role and not is_person:
                     raise SchemaError(
                         f"column {name!r} cannot be both {roles[name].value} and {role.value}: give it one role."
                     )
