@@ -231,6 +231,11 @@ def list_columns(columns: Sequence[ColumnGuess], undecided: Collection[ColumnGue
         yield add_remarks(f"{name:{width}}", column)
 
 
+def _explain_decision(column: ColumnGuess) -> str:
+    """The remark beside a column that only the data steward can decide about."""
+    return "DECIDE: looks sensitive" if column.may_be_sensitive else "DECIDE"
+
+
 class _DraftWriter:
     """Writes the sections that follow from the guesses, and collects the open decisions."""
 
@@ -329,7 +334,9 @@ class _DraftWriter:
     def write_public(self) -> list[str]:
         """The public columns, and those that may be public once the data steward decides so."""
         marked_columns = [
-            replace(column, remarks=("DECIDE", *column.remarks)) if self.is_undecided(column) else column
+            replace(column, remarks=(_explain_decision(column), *column.remarks))
+            if self.is_undecided(column)
+            else column
             for column in self.columns
         ]
         undecided = [column for column in marked_columns if self.is_undecided(column)]

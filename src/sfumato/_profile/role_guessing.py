@@ -27,7 +27,13 @@ from sfumato._profile.column_checks import explain_uniqueness
 from sfumato._profile.persons import PersonCounts, find_extremes
 from sfumato._profile.ranges import is_fractional
 from sfumato._profile.table_profile import ColumnProfile
-from sfumato._profile.untidy_values import Untidy, are_icd_codes, find_missing_numbers, find_untidy_kinds
+from sfumato._profile.untidy_values import (
+    Untidy,
+    are_icd_codes,
+    find_missing_numbers,
+    find_untidy_kinds,
+    group_by_kind,
+)
 from sfumato._readers.csv_files import CsvSource
 from sfumato._readers.open_table import STANDARD_INPUT, open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, DOUBTFUL_MARKERS, MISSING_MARKERS, POINT, ReadOptions
@@ -211,6 +217,11 @@ class TableGuess:
             columns.append(replace(remarked_column, role=role, discloses=sensitive))
         return replace(self, columns=tuple(columns))
 
+    @property
+    def untidy_columns(self) -> dict[Untidy, list[str]]:
+        """The columns with untidy values, by their kind."""
+        return group_by_kind([(column.name, column.untidy_kinds) for column in self.columns])
+
     def select_roles(self, *roles: Role) -> tuple[ColumnGuess, ...]:
         """The columns whose likely role is one of `roles`."""
         return tuple(column for column in self.columns if column.role in roles)
@@ -248,21 +259,25 @@ def _choose_missing_numbers(
     guesses: Sequence[ColumnGuess], columns_by_name: Mapping[str, pa.ChunkedArray], *, is_csv: bool
 ) -> tuple[tuple[ColumnGuess, ...], tuple[str, ...]]:
     """The missing numbers that no other column has as ordinary values, because a marker applies to every column."""
+    all_numbers = {text for guess in guesses for text in guess.missing_numbers}
+    ordinary_numbers = {
+        text
+        for text in all_numbers
+        for guess in guesses
+        if guess.name in columns_by_name
+        and text not in guess.missing_numbers
+        and _has_value(columns_by_name[guess.name], text)
+    }
     columns, markers = [], list[str]()
     for guess in guesses:
-        others = [column for column in guesses if column is not guess and column.name in columns_by_name]
+        remarks = []
         for text in guess.missing_numbers:
-            is_value = any(
-                text not in column.missing_numbers and _has_value(columns_by_name[column.name], text)
-                for column in others
-            )
-            if is_value:
-                guess = guess.add_remarks(f"{text} may be a missing value, but is a value elsewhere: empty these cells")
-            else:
-                guess = guess.add_remarks(f"{text} may be a missing value: see missing above")
-                is_fractional_csv = is_csv and is_fractional(columns_by_name[guess.name].type)
-                markers += [text, text + CSV_FLOAT] if is_fractional_csv and "." not in text else [text]
-        columns.append(guess)
+            is_value = text in ordinary_numbers
+            ending = ", but is a value elsewhere: empty these cells" if is_value else ": see missing above"
+            remarks.append(f"{text} may be a missing value{ending}")
+            is_decimal = is_csv and is_fractional(columns_by_name[guess.name].type) and "." not in text
+            markers += [] if is_value else [text, text + CSV_FLOAT] if is_decimal else [text]
+        columns.append(guess.add_remarks(*remarks))
     return tuple(columns), tuple(dict.fromkeys(markers))
 
 
@@ -324,26 +339,23 @@ def _find_marks(column: pa.ChunkedArray) -> frozenset[str]:
 def _guess(
     name: str, kind: pa.DataType, column: pa.ChunkedArray | None, marks: Mapping[str, frozenset[str]]
 ) -> ColumnGuess:
-    """The first role that fits; doubtful columns are dropped."""
+    """The likely role of a column, and what is known about its values."""
     if not name or column is None:
         is_empty = pa.types.is_null(kind)
         remark = "holds no value" if is_empty else "of a type that cannot be published" if name else "has no name"
         return ColumnGuess(name, Role.DROPPED, (remark,))
-    profile, rows = _profile(name, column), len(column)
-    letters = re.sub("[^a-z]", "", normalize("NFKD", name.lower()))  # without accents
-    is_discrete = pa.types.is_string(kind) or pa.types.is_integer(kind)
+    profile = _profile(name, column)
     untidy_kinds = find_untidy_kinds(name, profile.values, profile.counts)
     numbers = find_missing_numbers(profile.values, profile.counts)
+    mark_remarks = [
+        f'"{mark}" {"is" if mark in MISSING_MARKERS else "may be"} a missing value'
+        for mark in sorted(marks.get(name, ()))
+    ]
+    untidy_remarks = [kind.value.remark for kind in untidy_kinds if kind is not Untidy.MISSING_NUMBERS]
     guess = ColumnGuess(
         name,
         Role.PUBLIC,
-        (
-            *(
-                f'"{mark}" {"is" if mark in MISSING_MARKERS else "may be"} a missing value'
-                for mark in sorted(marks.get(name, ()))
-            ),
-            *(kind.value.remark for kind in untidy_kinds if kind is not Untidy.MISSING_NUMBERS),
-        ),
+        (*mark_remarks, *untidy_remarks),
         _propose_edges(profile, numbers),
         has_repeats=bool((profile.counts > 1).any()),
         is_ordered=pa.types.is_integer(kind) or pa.types.is_temporal(kind),
@@ -353,26 +365,28 @@ def _guess(
         untidy_kinds=untidy_kinds,
         missing_numbers=tuple(f"{number:g}" for number in numbers),
     )
-    if is_discrete and _numbers_rows(profile, rows):
-        return _mark_as_left_out(guess, ROW_NUMBER)
-    if is_discrete and len(profile.values) and PERSON.fullmatch(letters) and not guess.may_be_sensitive:
+    return _propose_role(guess, profile, len(column))
+
+
+def _propose_role(guess: ColumnGuess, profile: ColumnProfile, rows: int) -> ColumnGuess:
+    """The first role that fits; doubtful columns are dropped."""
+    letters = re.sub("[^a-z]", "", normalize("NFKD", guess.name.lower()))  # without accents
+    is_discrete = len(profile.values) > 0 and (pa.types.is_string(profile.type) or pa.types.is_integer(profile.type))
+    is_row_number = is_discrete and _numbers_rows(profile, rows)
+    if is_discrete and PERSON.fullmatch(letters) and not (guess.may_be_sensitive or is_row_number):
         gap_remarks = ("rows without a value must be completed or removed",) if profile.missing else ()
         return replace(guess.add_remarks(*gap_remarks), role=Role.PERSON, edges=())
     if NAME_COLUMNS.fullmatch(letters):
         return _mark_as_left_out(guess, "names people")
-    if Untidy.FREE_TEXT in untidy_kinds:
-        return _mark_as_left_out(guess)
+    if is_row_number or Untidy.FREE_TEXT in guess.untidy_kinds:
+        return _mark_as_left_out(guess, *([ROW_NUMBER] if is_row_number else []))
+    may_be_person = is_discrete and not guess.may_be_sensitive
     if is_discrete and not guess.has_repeats and not profile.missing and rows > 1:
-        is_number = pa.types.is_integer(kind) and not guess.may_be_sensitive
+        is_number = may_be_person and pa.types.is_integer(profile.type)
         return replace(_mark_as_left_out(guess, "no value occurs twice"), may_be_person=is_number)
     if reasons := _list_reasons(profile, rows, has_edges=bool(guess.edges)):
-        is_person = (
-            is_discrete
-            and guess.has_repeats
-            and not (guess.edges or guess.may_be_sensitive)
-            and explain_uniqueness(profile, rows) is not None
-        )
-        return replace(guess.add_remarks(*reasons), role=Role.DROPPED, may_be_person=is_person)
+        may_be_person &= guess.has_repeats and not guess.edges and explain_uniqueness(profile, rows) is not None
+        return replace(guess.add_remarks(*reasons), role=Role.DROPPED, may_be_person=may_be_person)
     how = "published in ranges" if guess.is_ranged else "many different values: better in ranges"
     return guess.add_remarks(f"{how}, see [ranges] below") if guess.edges else guess
 

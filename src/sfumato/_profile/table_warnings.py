@@ -135,12 +135,12 @@ def warn_of_frequent_values(histogram: Histogram, bound: BreachBound, column: st
     coverage = "The other values are covered in full."
     if len(frequent) == histogram.domain_size:
         proposed = propose_bound(histogram.domain_size)
+        numbers_text = f" (such as `prior='{proposed.prior}'` `posterior='{proposed.posterior}'`)"
+        is_larger = proposed.prior > bound.prior
         coverage = (
-            "No value is covered in full: raise the prior (for this number of values, `prior='{}'` "
-            "`posterior='{}'`), or group the values otherwise."
-        ).format(proposed.prior, proposed.posterior)
-        if proposed.prior <= bound.prior:
-            coverage = "No value is covered in full: raise the prior, or group the values otherwise."
+            f"No value is covered in full: raise the prior{numbers_text if is_larger else ''}, or group the values "
+            "otherwise."
+        )
     sentence = (
         f"more frequent in {column!r} than the prior {bound.prior}: {format_values(frequent)}. For an attacker who "
         "knows the frequencies, the bound does not cover these values: it limits only the rise of their odds (by a "

@@ -23,6 +23,8 @@ from sfumato._readers.type_inference import DATES, SpellingGuess, has_thousands_
 class UntidyText:
     """A kind of untidy values in words."""
 
+    code: str
+    """The code of its notice."""
     remark: str
     """The remark beside a column."""
     finding: str
@@ -34,36 +36,43 @@ class Untidy(Enum):
     """A kind of untidy values, with its texts."""
 
     MISSING_NUMBERS = UntidyText(
+        "missing-numbers",
         "isolated numbers may mark a missing value: see missing above",
         "isolated numbers, such as 99 or -9, which may mark a missing value",
         "name them in missing, or empty these cells",
     )
     OUTER_SPACES = UntidyText(
+        "outer-spaces",
         "values have spaces at their ends: remove them in the table",
         "values with spaces at their ends",
         "remove the spaces in the table",
     )
     SPELLINGS = UntidyText(
+        "several-spellings",
         "one value has several spellings (capitals, spaces, accents): write it the same in the table",
         "one value in several spellings, which differ by capitals, spaces or accents",
         "write each value the same in the table",
     )
     THOUSANDS = UntidyText(
+        "thousands-separators",
         "numbers with separators of thousands are read as text: remove the separators in the table",
         "numbers with separators of thousands, which are read as text",
         "remove the separators in the table",
     )
     DATES = UntidyText(
+        "dates-as-text",
         "dates in several formats, or with unclear order of day and month, are text: write 2024-12-31 in the table",
         "dates that are read as text, because their formats differ, or day and month could be swapped",
         "write all of them as 2024-12-31",
     )
     FREE_TEXT = UntidyText(
+        "free-text",
         "free text, which can name people",
         "free text, which can name people",
         "drop it, or replace it by codes",
     )
     NAME_SPACES = UntidyText(
+        "spaces-in-names",
         "the name has spaces at its ends: rename the column in the table",
         "names of columns with spaces at their ends",
         "rename the columns in the table",
@@ -78,7 +87,8 @@ def find_untidy_kinds(name: str, values: pa.Array, counts: Counts) -> tuple[Unti
 
 # ------------------------------------------------------------------------------------------------------ missing numbers
 
-MISSING_NUMBERS = (-1, *(-9 * unit for unit in (1, 11, 111, 1111, 11111)), -8, -88, -888, -7, -77, -777, -99.9) + (
+MISSING_NUMBERS = (
+    *(-1, -7, -8, -9, -77, -88, -98, -99, -777, -888, -998, -999, -9999, -99999, -99.9, -999.9),
     *(7, 8, 9, 77, 88, 98, 99, 777, 888, 998, 999, 7777, 8888, 9998, 9999, 77777, 88888, 99999, 999999, 99.9, 999.9),
 )
 """Numbers that often mark a missing value."""
