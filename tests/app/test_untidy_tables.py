@@ -61,6 +61,13 @@ def test_plan_warns_of_each_kind_and_names_its_column(table: Path) -> None:
             assert not re.search("OSLO|south|12,345|12/31|999", notice["sentence"]), "no value of the table"
 
 
+def test_unique_numbers_with_separators_are_refused_as_numbers(desk: Path) -> None:
+    write_csv(desk / "people.csv", {**people(ROWS), "cost": [f"{1 + row},{100 + row}" for row in range(ROWS)]})
+    sentence = fail(desk, "publish", "people.csv", *ASKED[:-1], "--out", "release")
+    assert "separators of thousands" in sentence
+    assert "decimal" not in sentence
+
+
 def test_column_that_is_not_published_gives_no_warning(table: Path) -> None:
     dropped = [part for name in CODES for part in ("--drop", name)]
     codes = {notice["code"] for notice in succeed("plan", table, *ASKED, *dropped).json["notices"]}
@@ -91,11 +98,15 @@ def test_init_lists_each_kind_beside_its_column_and_once_in_the_terminal(table: 
 
 def test_missing_number_that_is_a_value_elsewhere_is_not_proposed_as_a_marker(desk: Path) -> None:
     table = untidy()
-    write_csv(desk / "people.csv", {**people(ROWS), "bmi": table["bmi"], "other": list(range(900, 900 + ROWS))})
+    write_csv(desk / "people.csv", {**people(ROWS), "bmi": table["bmi"], "other": [999, 998, 1000, 1001] * (ROWS // 4)})
     succeed("init", "people.csv")
     text = (desk / "request.toml").read_text()
     assert "999 may be a missing value, but is a value elsewhere: empty these cells" in text
     assert not re.search("missing = .*999", text)
+    numbers = [f"{900 + row}" for row in range(ROWS)]
+    write_csv(desk / "people.csv", {**people(ROWS), "bmi": table["bmi"], "stay_number": numbers})
+    succeed("init", "people.csv", "--force")
+    assert '# missing = ["999"]' in (desk / "request.toml").read_text(), "numbers of stays are not published"
 
 
 def test_missing_marker_is_a_number_in_tables_with_types(desk: Path) -> None:
@@ -118,7 +129,7 @@ def test_ranges_are_proposed_without_numbers_that_mark_missing_values(desk: Path
     assert edges[0] == edges[1] != ()
 
 
-# ------------------------------------------------------------------------------------------------------ names of columns
+# ----------------------------------------------------------------------------------------------------- names of columns
 
 
 def test_repeated_names_are_all_named_with_their_places(desk: Path) -> None:
@@ -203,7 +214,7 @@ def test_person_is_decided_by_one_edit(desk: Path) -> None:
         assert found["persons"].get("basis") == basis
 
 
-# ---------------------------------------------------------------------------------------------------- numbers to begin with
+# ------------------------------------------------------------------------------------------------ numbers to begin with
 
 
 @pytest.mark.parametrize(

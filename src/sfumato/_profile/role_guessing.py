@@ -258,13 +258,14 @@ def guess_table(table: str | Path, *, read: ReadOptions = DEFAULT_READ_OPTIONS) 
 def _choose_missing_numbers(
     guesses: Sequence[ColumnGuess], columns_by_name: Mapping[str, pa.ChunkedArray], *, is_csv: bool
 ) -> tuple[tuple[ColumnGuess, ...], tuple[str, ...]]:
-    """The missing numbers that no other column has as ordinary values, because a marker applies to every column."""
+    """The missing numbers that no column to publish has as ordinary values; a marker applies to every column."""
     all_numbers = {text for guess in guesses for text in guess.missing_numbers}
     ordinary_numbers = {
         text
         for text in all_numbers
         for guess in guesses
         if guess.name in columns_by_name
+        and (guess.role in (Role.PUBLIC, Role.PERSON) or guess.may_be_sensitive)
         and text not in guess.missing_numbers
         and _has_value(columns_by_name[guess.name], text)
     }

@@ -86,12 +86,12 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
     names = schema.select_published(source.schema.names)
     check_types(source.schema, names)
     is_csv = isinstance(source, CsvSource)
+    persons = PersonCheck(basis=PersonBasis.STATED) if schema.each_row_is_a_person else None
     if schema.person_column is not None:
         selection = PersonGrouping(engine, source, schema.person_column, folder).select_rows(schema.person_rows, draws)
         source = selection.source
         persons = PersonCheck.of(schema.person_rows, selection.dropped_rows, names, selection.basis)
     else:
-        persons = PersonCheck(basis=PersonBasis.STATED) if schema.each_row_is_a_person else None
         for name in schema.identifiers:
             check_identifier(name, PersonGrouping(engine, source, name, folder), draws)
     if is_cached:

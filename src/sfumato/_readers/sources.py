@@ -249,7 +249,7 @@ def _list_numbers(texts: Sequence[str], kind: pa.DataType) -> pa.Array:
     """The numbers among the strings, in the type of a column that can hold them."""
     numbers = []
     for text in texts:
-        with contextlib.suppress(pa.ArrowInvalid):
+        with contextlib.suppress(pa.ArrowException):
             numbers.append(pa.scalar(text).cast(kind).as_py())
     return pa.array(numbers, kind)
 

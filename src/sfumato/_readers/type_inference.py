@@ -149,7 +149,5 @@ def _has_separator(texts: pa.Array, mark: str, decimal: str) -> bool:
     either = rf"{grouped}|^-?[0-9]{{1,3}}{fraction}"
     if not len(texts) or not pc.all(pc.match_substring_regex(texts[:1], either)).as_py():
         return False
-    return (
-        pc.all(pc.match_substring_regex(texts, either)).as_py()
-        and pc.any(pc.match_substring_regex(texts, grouped)).as_py()
-    )
+    are_numbers = pc.all(pc.match_substring_regex(texts, either)).as_py()
+    return bool(are_numbers and pc.any(pc.match_substring_regex(texts, grouped)).as_py())
