@@ -384,7 +384,7 @@ def test_notice_counts_the_records_left_out(desk: Path) -> None:
 
 
 def test_notice_asks_for_the_person_of_each_row(desk: Path) -> None:
-    table = write_csv(desk / "people.csv", people(number=range(60)))
+    table = write_csv(desk / "people.csv", people(number=range(100, 160)))
     assert len(said(succeed(*publishing(table, "--identifier", "number")), "(--person)")) == 1
     assert said(succeed(*publishing(table, "--person", "number", out="checked")), "(--person)") == []
 

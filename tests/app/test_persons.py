@@ -7,13 +7,14 @@ import json
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from accepted import ALL_ACCEPTED
-from command_line import content, people, succeed, write_parquet
+from command_line import complaint, content, people, run, succeed, write_csv, write_parquet
 from refusals import refuses
 from releases import edit_manifest
 from sfumato import (
@@ -34,7 +35,7 @@ from sfumato import (
 from sfumato._evidence.certificate import make_certificate
 from sfumato._release.manifest import MANIFEST, README, compute_manifest_digest
 from sfumato._report import make_question_page
-from sfumato._request.person_rows import UNCHECKED_SENTENCE
+from sfumato._request.person_rows import ROW_NUMBERS_SENTENCE, STATED_SENTENCE, UNCHECKED_SENTENCE
 
 BOUND = BreachBound("1/10", "1/2")
 ROWS = 60
@@ -306,3 +307,90 @@ def test_who_counts_different_persons_is_told_how_people_are_counted(table: Path
     with refuses(QueryError, "missing-column", column="number") as without:
         several.sql(asked.format("number"))
     assert people_are_rows not in str(without.value)
+
+
+# ------------------------------------------------------------------------------------- what no column of persons shows
+
+
+ASKED = ("--sensitive", "disease", "--prior", "1/10", "--posterior", "1/2")
+
+
+def test_row_number_as_person_is_not_called_a_check(desk: Path) -> None:
+    table = write_csv(desk / "people.csv", people(ROWS, number=[row * 7 % ROWS for row in range(ROWS)]))
+    asked = ("publish", table, *ASKED, "--person", "number", "--out", "release", "--plan-file", "plan")
+    made = succeed(*asked, "--json").json
+    (notice,) = (each for each in made["notices"] if each["code"] == "row-number-as-person")
+    assert notice["column"] == "number"
+    assert (made["persons"]["basis"], made["counted"]) == ("row-numbers", "rows")
+    texts = [Path("release", README).read_text().replace("\n", " ")]
+    succeed("certificate", "release", "--out", "certificate.html")
+    texts.append(Path("certificate.html").read_text())
+    for text in texts:
+        assert "exactly one row" not in text
+        assert ROW_NUMBERS_SENTENCE in text
+    (check,) = (each for each in succeed("verify", "release", "--json").json["checks"] if each["name"] == "persons")
+    assert ROW_NUMBERS_SENTENCE in check["detail"]
+    succeed("verify", "release", "--original", table, "--plan-file", "plan")
+
+
+def test_numbers_of_persons_that_are_no_row_numbers_are_a_check(desk: Path) -> None:
+    table = write_csv(desk / "people.csv", people(ROWS, number=range(100, 100 + ROWS)))
+    made = succeed("publish", table, *ASKED, "--person", "number", "--out", "release", "--json").json
+    assert "row-number-as-person" not in [each["code"] for each in made["notices"]]
+    assert (made["persons"].get("basis"), made["counted"]) == (None, "people")
+
+
+def test_statement_about_persons_is_printed_as_a_statement(desk: Path) -> None:
+    table = write_csv(desk / "people.csv", people(ROWS))
+    made = succeed(
+        "publish", table, *ASKED, "--each-row-is-a-person", "--out", "release", "--plan-file", "plan", "--json"
+    ).json
+    assert not {"persons-unchecked", "row-number-as-person"} & {each["code"] for each in made["notices"]}
+    assert (made["persons"]["basis"], made["counted"]) == ("stated", "people")
+    succeed("certificate", "release", "--out", "certificate.html")
+    assert STATED_SENTENCE in Path("certificate.html").read_text()
+    assert STATED_SENTENCE in Path("release", README).read_text()
+    checks = succeed("verify", "release", "--original", table, "--plan-file", "plan", "--json").json["checks"]
+    assert [each["detail"] for each in checks if each["name"] == "persons"] == [STATED_SENTENCE]
+    with pytest.raises(QueryError, match="The publisher states"):
+        publish(
+            Request(
+                table, schema=Schema.of("disease", each_row_is_a_person=True, public="*"), spec=BOUND, **ALL_ACCEPTED
+            ),
+            "again",
+        ).release.sql("SELECT COUNT(DISTINCT age) FROM release WHERE disease = 'flu'")
+
+
+def test_statement_and_person_column_are_one_decision(desk: Path) -> None:
+    table = write_csv(desk / "people.csv", people(ROWS, number=range(100, 100 + ROWS)))
+    both = ("--each-row-is-a-person", "--person", "number")
+    assert "give one of the two" in complaint(run("plan", table, *ASKED, *both))
+    request = Path("request.toml")
+    request.write_text(f'path = "{table}"\nsensitive = "disease"\nperson = "number"\nprior = 0.1\nposterior = 0.5\n')
+    found = succeed("publish", request, "--each-row-is-a-person", "--drop", "number", "--out", "one", "--json").json
+    assert found["persons"]["basis"] == "stated"
+    request.write_text(request.read_text().replace('person = "number"', "each_row_is_a_person = true"))
+    found = succeed("publish", request, "--drop", "number", "--out", "two", "--json").json
+    assert found["persons"]["basis"] == "stated"
+    found = succeed("publish", request, "--person", "number", "--out", "three", "--json").json
+    assert "basis" not in found["persons"]
+
+
+@pytest.mark.slow
+def test_row_number_that_is_called_a_check_is_noticed_unless_the_release_is_older(desk: Path) -> None:
+    """Older releases say that the column was counted, which was all that was known."""
+    table = write_csv(desk / "people.csv", people(ROWS, number=range(ROWS)))
+    publish(
+        Request(table, schema=Schema.of("disease", person="number", public="*"), spec=BOUND, **ALL_ACCEPTED),
+        "release",
+        plan_file="plan",
+    )
+
+    def call_it_a_check(written: dict[str, Any]) -> None:
+        written["sfumato"]["persons"].pop("basis", None)
+
+    edit_manifest(Path("release"), call_it_a_check)
+    failed = verify("release", original=table, plan_file="plan")
+    assert [check.name for check in failed.checks if not check.has_passed] == ["persons"]
+    edit_manifest(Path("release"), lambda written: written["sfumato"].update(format=4))
+    assert verify("release", original=table, plan_file="plan").has_passed

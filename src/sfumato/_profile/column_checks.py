@@ -14,7 +14,7 @@ from sfumato._core.cell_values import display, find_field_type
 from sfumato._core.small_text_files import LONGEST_VALUE
 from sfumato._profile.declared_domains import make_outside_domain_error, make_typed_domain
 from sfumato._profile.table_profile import FEW_RECORDS, MOST_BYTES, MOST_VALUES, ColumnProfile, Profile
-from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas
+from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas, has_thousands_separators
 from sfumato._records.column_codes import CodedColumn, RawColumn, SensitiveColumns, TableColumn
 from sfumato._request.schema import MergedValues, NullPolicy, Schema
 from sfumato.errors import ErrorField, SchemaError
@@ -288,6 +288,12 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
             f"(`drop={[column.name]!r}`).",
             code="decimal-commas",
             fields=facts,
+        )
+    if pa.types.is_string(column.type) and has_thousands_separators(column.values):
+        raise SchemaError(
+            f"column {column.name!r} {why}, and looks like numbers with separators of thousands: remove the separators "
+            f"in the table and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
+            f"(`drop={[column.name]!r}`)."
         )
     raise SchemaError(
         f"column {column.name!r} {why}, so it identifies persons: remove it (`person={column.name!r}` if its "

@@ -10,6 +10,7 @@ from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.sensitive_column_signs import Sign, find_sensitive_signs
 from sfumato._profile.table_scan import TableScan
 from sfumato._publish.request import Request
+from sfumato._request.belief_bounds import propose_bound
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.warnings import Notice
 from sfumato._risk.attackers.attack_result import Attack
@@ -125,6 +126,9 @@ def _list_uncovered(request: Request, table_scan: TableScan) -> Iterator[Notice]
     bound, histogram = request.spec.bound, table_scan.histogram
     if bound is None or histogram.count_within(bound.prior):
         return
+    proposed, example = propose_bound(histogram.domain_size), ""
+    if histogram.count_within(proposed.prior):
+        example = f", such as `prior='{proposed.prior}'` with `posterior='{proposed.posterior}'`"
     yield Notice(
         "values-uncovered",
         f"the guarantee covers nobody: every value of {request.schema.sensitive_name!r} that occurs is more frequent "
@@ -133,7 +137,7 @@ def _list_uncovered(request: Request, table_scan: TableScan) -> Iterator[Notice]
         {"prior": str(bound.prior), "covered_share": 0.0},
         (),
         (
-            "Ask for a prior above the share of the values that need protection (`prior=`).",
+            f"Choose a prior above the share of the values that need protection{example}.",
             f"Or accept it, with your reason: `accept_uncovered={REASON!r}`.",
         ),
     )

@@ -153,6 +153,7 @@ class Request:
                 if self.schema.patterns
                 else {}
             ),
+            **({"each_row_is_a_person": True} if self.schema.each_row_is_a_person else {}),
             **({"accept_telling": sorted(self.accept_disclosing)} if self.accept_disclosing else {}),
             **({"accept_exposure": True} if self.accept_exposure else {}),
         }

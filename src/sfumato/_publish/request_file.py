@@ -25,6 +25,7 @@ import datetime
 import difflib
 import glob
 import io
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,7 @@ from sfumato._publish.request_settings import (
 )
 from sfumato._readers.reader_registry import find_reader_of_address
 from sfumato._readers.tables_in_files import split_table_name
+from sfumato._request.person_rows import Surplus
 from sfumato.errors import SpecError
 
 SECTIONS = ("table", "columns", "protection", "output")
@@ -56,6 +58,9 @@ ACCEPTED_RISKS = ("accept_unique", "accept_uncovered", "accept_exposure", "accep
 """The keys of risks that are accepted with a reason."""
 PATH = "path"
 """The key of the table itself, which is not an option."""
+ROWS_PER_PERSON, SURPLUS = "rows_per_person", "surplus"
+AT_RANDOM = re.compile("([0-9]{1,4}) at random")
+"""The value of `rows_per_person` that also drops the further rows of a person."""
 TABLE = "table"
 """The parameter that the table belongs to."""
 
@@ -84,6 +89,7 @@ REQUEST_KEYS: Mapping[str, RequestKey] = {
     **{name: RequestKey(name) for name in ("surplus", "one_row", "nulls", "encoding", "decimal")},
     **{name: RequestKey(name) for name in ("mechanism", "guarantee", "breach_limit", "unique_limit")},
     **{name: RequestKey(name) for name in ACCEPTED_RISKS},
+    "each_row_is_a_person": RequestKey("each_row_is_a_person", bool),
 }
 """The keys of the request itself, besides its bound and the options of mechanisms."""
 COMMAND_KEYS: Mapping[str, RequestKey] = {
@@ -211,6 +217,9 @@ class _SettingsReader:
         if name not in self.keys:
             raise self.make_unknown_error(f"key {name!r}", name, self.keys)
         key = self.keys[name]
+        if name == ROWS_PER_PERSON and (at_random := AT_RANDOM.fullmatch(str(value))):
+            self.read_key(SURPLUS, Surplus.DROP.value)
+            value = int(at_random[1])
         if key.parameter in self.settings:
             raise SpecError(
                 f"{name!r} occurs twice in {str(self.path)!r}; write it once.",

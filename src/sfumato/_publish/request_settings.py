@@ -32,6 +32,7 @@ DEFAULTS: Mapping[str, Any] = {
     **dict.fromkeys(("public", "drop", "keep", "text", "missing", "accept_disclosing"), ()),
     **dict.fromkeys(("compound", "one_row", "guarantee")),
     **dict.fromkeys(("accept_marginal_prior", "accept_exposure", "accept_unique", "accept_uncovered"), ""),
+    "each_row_is_a_person": False,
     "rows_per_person": 1,
     "surplus": Surplus.REFUSE.value,
     "nulls": NullPolicy.VALUE.value,
@@ -143,6 +144,7 @@ def make_schema(settings: Mapping[str, Any]) -> Schema:
         rows_per_person=settings["rows_per_person"],
         surplus=settings["surplus"],
         one_row=settings["one_row"],
+        each_row_is_a_person=settings["each_row_is_a_person"],
     )
 
 

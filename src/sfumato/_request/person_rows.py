@@ -25,6 +25,17 @@ class Surplus(StrEnum):
     DROP = "drop"
 
 
+class PersonBasis(StrEnum):
+    """The reason to believe that a person has no more rows than the guarantee counts."""
+
+    COLUMN = "column"
+    """The rows of each person were counted by the person column."""
+    ROW_NUMBERS = "row-numbers"
+    """The person column numbers the rows, so the count shows nothing."""
+    STATED = "stated"
+    """The data steward states that each row is a different person."""
+
+
 class RowChoice(StrEnum):
     """The published row of a person who has only one published."""
 
@@ -123,15 +134,22 @@ class PersonCheck:
     """The published row of each person, if there is only one; names the deciding column if it is published too."""
     dropped_rows: int = 0
     """The number of rows that were not published because their persons have others."""
+    basis: PersonBasis = PersonBasis.COLUMN
 
     @classmethod
-    def of(cls, rows: PersonRows, dropped_rows: int, published_columns: Collection[str]) -> Self:
+    def of(
+        cls,
+        rows: PersonRows,
+        dropped_rows: int,
+        published_columns: Collection[str],
+        basis: PersonBasis = PersonBasis.COLUMN,
+    ) -> Self:
         """The record of the checks for a release with these columns."""
         one_row = rows.one_row
         row_name = (
             None if one_row is None else str(one_row) if one_row.column in published_columns else one_row.choice.value
         )
-        return cls(rows.max_rows, rows.surplus, row_name, dropped_rows)
+        return cls(rows.max_rows, rows.surplus, row_name, dropped_rows, basis)
 
     @property
     def is_selective(self) -> bool:
@@ -139,8 +157,17 @@ class PersonCheck:
         return self.one_row is not None or self.surplus is Surplus.DROP
 
     @property
+    def has_one_row_each(self) -> bool:
+        """Whether each person has one row, by a check or by the statement of the data steward."""
+        return self.max_rows == 1 and self.basis is not PersonBasis.ROW_NUMBERS
+
+    @property
     def sentence(self) -> str:
         """The check in plain words."""
+        if self.basis is PersonBasis.STATED:
+            return STATED_SENTENCE
+        if self.basis is PersonBasis.ROW_NUMBERS:
+            return ROW_NUMBERS_SENTENCE
         rows_text = "one row" if self.max_rows == 1 else f"at most {self.max_rows} rows"
         person_note = "checked with a column that is not published"
         if self.one_row is not None:
@@ -161,7 +188,8 @@ class PersonCheck:
     def to_json(self) -> Json:
         """Writes the check as a manifest has it."""
         entries = {"most": self.max_rows, "surplus": self.surplus.value, "one_row": self.one_row}
-        return {**entries, "left_out": self.dropped_rows}
+        basis = {} if self.basis is PersonBasis.COLUMN else {"basis": self.basis.value}
+        return {**entries, "left_out": self.dropped_rows, **basis}
 
     @classmethod
     def from_json(cls, entries: JsonView) -> Self:
@@ -169,7 +197,18 @@ class PersonCheck:
         one_row = None if entries["one_row"] is None else str(entries["one_row"])
         if one_row is not None:
             RowChoice(one_row.partition(":")[0])
-        return cls(int(entries["most"]), Surplus(entries["surplus"]), one_row, int(entries["left_out"]))
+        basis = PersonBasis(entries.get("basis", PersonBasis.COLUMN))
+        return cls(int(entries["most"]), Surplus(entries["surplus"]), one_row, int(entries["left_out"]), basis)
+
+
+STATED_SENTENCE = "The publisher states that each row is a different person; sfumato did not check this."
+"""The sentence for a table whose rows are persons by the statement of the data steward."""
+
+ROW_NUMBERS_SENTENCE = (
+    "The person column numbers the rows, so it does not show whether people are repeated, and the guarantee is per "
+    "row. If a person has several rows, each of them discloses something about that person."
+)
+"""The sentence for a person column that numbers the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +227,7 @@ class Population:
     @classmethod
     def of(cls, check: PersonCheck | None, missing_column: str | None = None) -> Self:
         """The population of a release whose persons were checked like this; None if they were not checked."""
-        unit = "people" if check is not None and check.max_rows == 1 else "rows"
+        unit = "people" if check is not None and check.has_one_row_each else "rows"
         if check is None or check.dropped_rows == 0:
             return cls(unit, missing_column=missing_column)
         return cls(unit, _describe_selection(check), check.dropped_rows, missing_column)

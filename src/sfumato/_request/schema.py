@@ -167,6 +167,8 @@ class Schema:
     """Sensitive columns that are protected together, as one column of their combinations."""
     merged_values: Mapping[str, MergedValues] = field(default_factory=dict)
     person_rows: PersonRows = ONE_ROW_EACH
+    each_row_is_a_person: bool = False
+    """Whether the data steward states that each row is a different person; this is published, and not checked."""
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
     """Groups of the values of a column; the values are its declared domain."""
     publish_at: Mapping[str, str] = field(default_factory=dict)
@@ -199,6 +201,11 @@ class Schema:
         }
         # The finest level is the values themselves, so publishing at it changes nothing.
         object.__setattr__(self, "publish_at", level_names)
+        if self.person_column is not None and self.each_row_is_a_person:
+            raise SchemaError(
+                f"`person={self.person_column!r}` lets sfumato check what `each_row_is_a_person=True` states without a "
+                "check; give one of the two."
+            )
         if self.person_column is None and not self.person_rows.is_default:
             raise SchemaError(
                 "rows of a person can be counted and chosen only with a person column; name it (`person=`).",
@@ -250,6 +257,7 @@ class Schema:
         rows_per_person: int = 1,
         surplus: Surplus | str = Surplus.REFUSE,
         one_row: OneRow | str | None = None,
+        each_row_is_a_person: bool = False,
     ) -> Schema:
         """Makes a schema from lists of column names; refuses a column with two roles.
 
@@ -260,8 +268,8 @@ class Schema:
         names_by_role = [
             (Role.SENSITIVE, (*_list_names(sensitive), *compound_columns)),
             (Role.PUBLIC, _list_names(public)),
-            (Role.IDENTIFIER, _list_names(identifier)),
             (Role.PERSON, _list_names(person or ())),
+            (Role.IDENTIFIER, _list_names(identifier)),
             (Role.DROPPED, _list_names(drop)),
         ]
         roles: dict[str, Role] = {}
@@ -269,7 +277,9 @@ class Schema:
         for role, names in names_by_role:
             for name in names:
                 known_roles = patterns if ANY_CHARACTERS in name and role in PATTERN_ROLES else roles
-                if known_roles.setdefault(name, role) is not role:
+                # The person column is not published either, so a list of such columns may name it.
+                is_person = known_roles.get(name) is Role.PERSON and role in (Role.IDENTIFIER, Role.DROPPED)
+                if known_roles.setdefault(name, role) is not role and not is_person:
                     raise SchemaError(
                         f"column {name!r} cannot be both {known_roles[name].value} and {role.value}: give it one role.",
                         code="two-roles",
@@ -292,6 +302,7 @@ class Schema:
             frozenset(_list_names(keep)),
             compound_columns,
             person_rows=PersonRows(rows_per_person, _parse_choice(Surplus, surplus, "surplus"), row_choice),
+            each_row_is_a_person=each_row_is_a_person,
             hierarchies={
                 name: hierarchy if isinstance(hierarchy, Hierarchy) else Hierarchy.read(hierarchy)
                 for name, hierarchy in (hierarchies or {}).items()

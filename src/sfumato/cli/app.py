@@ -145,7 +145,7 @@ def init(
     if print_options.as_json:
         print_json({"path": str(target), **render.guess_json(draft.guess), "open": list(draft.open_decisions)})
     elif not print_options.quiet:
-        render.show_draft(out, str(target), draft.open_decisions)
+        render.show_draft(out, str(target), draft)
 
 
 def plan(

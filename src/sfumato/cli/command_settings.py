@@ -20,6 +20,7 @@ MERGED_OPTIONS = ("public", "identifier", "drop")
 """Lists of columns to which the command line adds; it gives a column of the file another role by naming it there."""
 
 PERSON_ROWS = ("rows_per_person", "surplus", "one_row")
+ROWS_ARE_PERSONS = "each_row_is_a_person"
 ROLES = ("sensitive", "public", "identifier", "person", "drop")
 EXAMPLE_OPTIONS = "--sensitive diagnosis --person patient --public '*' --prior 1/10 --posterior 1/3"
 EXAMPLES = {
@@ -105,11 +106,20 @@ class RequestCommand(Command):
 
 
 def _decide_rows(ctx: typer.Context) -> None:
-    """Lets the command line decide which rows of a person are published, whichever option it uses."""
+    """Lets the command line decide which rows belong to a person and are published, whichever option it uses."""
     if any(is_given(ctx, name) for name in PERSON_ROWS):
-        for option in (parameter for parameter in ctx.command.params if parameter.name in PERSON_ROWS):
-            if not is_given(ctx, option.name):
-                ctx.params[option.name] = option.default
+        _reset(ctx, PERSON_ROWS)
+    if is_given(ctx, ROWS_ARE_PERSONS):
+        _reset(ctx, ("person", *PERSON_ROWS))
+    elif is_given(ctx, "person"):
+        _reset(ctx, (ROWS_ARE_PERSONS,))
+
+
+def _reset(ctx: typer.Context, names: Sequence[str]) -> None:
+    """Gives options that are not on the command line their defaults, whatever the file says."""
+    for option in (parameter for parameter in ctx.command.params if parameter.name in names):
+        if not is_given(ctx, option.name):
+            ctx.params[option.name] = [] if option.multiple else option.default
 
 
 def _decide_roles(ctx: typer.Context, columns_by_role: Mapping[str, Sequence[str]]) -> None:

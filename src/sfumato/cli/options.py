@@ -103,6 +103,13 @@ class TableOptions(OptionGroup):
             "--one-row", metavar="WHICH", help="Publish one row of each person: first:COL, last:COL or random."
         ),
     ] = None
+    each_row_is_a_person: Annotated[
+        bool,
+        typer.Option(
+            "--each-row-is-a-person",
+            help="You state that no person has two rows, without a person column; printed in the release, not checked.",
+        ),
+    ] = False
     domain: Annotated[
         list[str],
         typer.Option("--domain", metavar="COL=FILE", help="All possible values of a column, one a line. Recommended."),

@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import sfumato
+from sfumato._core.cell_values import format_values
 from sfumato._core.json_types import Json
 from sfumato._core.object_store import Address
 from sfumato._document.document import Document
@@ -32,7 +33,7 @@ from sfumato.mechanisms import list_broken_plugins
 if TYPE_CHECKING:  # only annotations need these
     from pathlib import Path
 
-    from sfumato import Publication, PublicationPlan, Verification
+    from sfumato import Publication, PublicationPlan, RequestDraft, Verification
     from sfumato._commands.demo import Demonstration
     from sfumato._engines.engine import Engine, Progress
     from sfumato._planning.bound_for_error import ErrorTarget
@@ -204,14 +205,17 @@ def verification_json(verification: Verification) -> Json:
     return {"passed": verification.has_passed, "checks": checks}
 
 
-def show_draft(console: Console, path: str, decisions: Sequence[str]) -> None:
-    """Lists the decisions left in a new request file."""
+def show_draft(console: Console, path: str, draft: RequestDraft) -> None:
+    """Lists the untidy values of the table, and the decisions left in a new request file."""
+    for kind, names in draft.guess.untidy_columns.items():
+        finding = f"found in {format_values(names)}: {kind.value.finding}; {kind.value.remedy}."
+        console.print(escape_for_terminal(finding), soft_wrap=True, highlight=False)
     console.print(
         f"written to {escape_for_terminal(path)}; open it in an editor, check it, and decide:",
         soft_wrap=True,
         highlight=False,
     )
-    for number, decision in enumerate(decisions, 1):
+    for number, decision in enumerate(draft.open_decisions, 1):
         console.print(f"  {number}. {decision}", highlight=False)
     console.print(f"then run: sfumato plan {escape_for_terminal(path)}", soft_wrap=True, highlight=False)
 
@@ -222,7 +226,9 @@ def guess_json(guess: TableGuess) -> Json:
         {"name": column.name, "role": column.role.value, "remarks": list(column.remarks), "bins": list(column.edges)}
         for column in guess.columns
     ]
-    return {"columns": columns, "missing": list(guess.missing_markers), "doubtful": list(guess.doubtful_markers)}
+    untidy = {kind.value.code: names for kind, names in guess.untidy_columns.items()}
+    markers = {"missing": list(guess.missing_markers), "doubtful": list(guess.doubtful_markers)}
+    return {"columns": columns, **markers, "untidy": untidy}
 
 
 def show_written(console: Console, publication: Publication) -> None:

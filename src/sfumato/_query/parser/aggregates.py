@@ -19,6 +19,7 @@ from sfumato._query.parser.column_names import ColumnNames
 from sfumato._query.parser.conditions import Condition, split_conditions
 from sfumato._query.parser.variance_functions import is_spread, make_spread_formula
 from sfumato._query.unknown_literals import check_literals
+from sfumato._request.person_rows import PersonBasis
 from sfumato.errors import QueryError
 
 
@@ -78,8 +79,10 @@ class Aggregates:
 
     def _explain_distinct(self, node: Tree) -> QueryError:
         """The error for COUNT(DISTINCT); it proposes COUNT(*) where each person has one row."""
-        is_person = self.session.manifest.count_unit == "people"
-        people = " Each person has one row here, so COUNT(*) counts people." if is_person else ""
+        manifest = self.session.manifest
+        people = " Each person has one row here, so COUNT(*) counts people." if manifest.count_unit == "people" else ""
+        if manifest.person_check is not None and manifest.person_check.basis is PersonBasis.STATED:
+            people = " The publisher states that each row is a different person, so COUNT(*) counts people."
         try:
             for expression in node.this.expressions:
                 self.resolve(expression)
