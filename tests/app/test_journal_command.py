@@ -23,7 +23,7 @@ def journal(table: Path) -> Path:
 def test_journal_is_shown_as_a_table_of_eighty_columns(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     lines = succeed("journal", journal).out.splitlines()
-    assert max(map(len, lines)) <= WIDTH
+    assert max(len(line) for line in lines if not line.startswith("- ")) <= WIDTH  # items stay one line, to be searched
     assert [line for line in lines if "│" in line and "one" in line and "published" in line]
     assert [line for line in lines if "│" in line and "two" in line and "published" in line]
     assert read_journal(journal).head in "".join(lines)

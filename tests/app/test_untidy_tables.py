@@ -51,7 +51,7 @@ def table(desk: Path) -> Path:
 
 
 def test_plan_warns_of_each_kind_and_names_its_column(table: Path) -> None:
-    accepted = [part for name in ("story", "cost", "bmi") for part in ("--accept-disclosing", name)]
+    accepted = [part for name in ("story", "cost", "bmi") for part in ("--accept-disclosing", f"{name}=made up")]
     notices = succeed("plan", table, *ASKED, *accepted).json["notices"]
     assert {notice["column"]: notice["code"] for notice in notices if notice["code"] in CODES.values()} == CODES
     for notice in notices:
@@ -113,7 +113,15 @@ def test_missing_marker_is_a_number_in_tables_with_types(desk: Path) -> None:
     columns = untidy()
     floats = [float(number) for number in columns["bmi"]]
     write_parquet(desk / "people.parquet", pa.table({**people(ROWS), "bmi": columns["bmi"], "mass": pa.array(floats)}))
-    asked = ("plan", "people.parquet", *ASKED, "--accept-disclosing", "bmi", "--accept-disclosing", "mass")
+    asked = (
+        "plan",
+        "people.parquet",
+        *ASKED,
+        "--accept-disclosing",
+        "bmi=made up",
+        "--accept-disclosing",
+        "mass=made up",
+    )
     assert "missing-numbers" in {notice["code"] for notice in succeed(*asked).json["notices"]}
     assert "missing-numbers" not in {notice["code"] for notice in succeed(*asked, "--missing", "999").json["notices"]}
 

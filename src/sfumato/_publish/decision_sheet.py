@@ -32,7 +32,7 @@ from sfumato._publish.publication_plan import PublicationPlan
 from sfumato._release.description import NO_DESCRIPTION, Description
 from sfumato._request.schema import Role
 from sfumato._request.stated_context import NOT_STATED, StatedContext
-from sfumato._request.warnings import REFUSED_CODE, Grade
+from sfumato._request.warnings import Grade
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato.errors import SfumatoError
 
@@ -269,7 +269,7 @@ def _make_decision(outlook: PublicationPlan, context: StatedContext, decider: st
     items = [f"{notice.grade.upper()}: {_shorten(notice.sentence)}" for notice in advice[:MOST_ADVICE]]
     items += [f"{more:,} more; the plan has all."] if (more := len(advice) - MOST_ADVICE) > 0 else []
     accepted = outlook.accepted_risks.list_sentences(outlook.column)
-    refusals = tuple(_shorten(notice.sentence) for notice in advice if notice.code == REFUSED_CODE)
+    refusals = tuple(_shorten(notice.sentence) for notice in advice if notice.grade is Grade.STOP)
     signed = {
         "decision": _get_statement(context, "decision", "decision"),
         "name and role": context.decider or decider or "",

@@ -37,6 +37,7 @@ class PlannedColumn:
 
 def list_planned_columns(schema: Schema, names: Sequence[str]) -> tuple[PlannedColumn, ...]:
     """Lists the columns of a table, in its order."""
+    schema = schema.resolve_patterns(names)
     return tuple(PlannedColumn(name, schema.get_role(name), _describe_treatment(schema, name)) for name in names)
 
 
@@ -51,4 +52,6 @@ def _describe_treatment(schema: Schema, name: str) -> str:
         parts.append(f"in {len(schema.ranges[name].labels):,} ranges")
     if name in schema.merged_values:
         parts.append("rare values merged")
+    if role is Role.UNDECIDED:
+        parts.append("no role yet")
     return ", ".join(parts) or "unchanged"

@@ -39,9 +39,15 @@ def check_names_differ(names: Sequence[str]) -> None:
     name = repeated_names[0]
     places = _join(str(place) for place, other in enumerate(names, 1) if other == name)
     if not name.strip():
-        raise SchemaError(f"the columns {places} of the table have no name; give each of them a name.")
+        raise SchemaError(
+            f"the columns {places} of the table have no name; give each of them a name.", code="column-without-name"
+        )
     others = f" Also repeated: {', '.join(map(repr, repeated_names[1:]))}." if repeated_names[1:] else ""
-    raise SchemaError(f"the table has two columns named {name!r}; rename one of them (columns {places}).{others}")
+    raise SchemaError(
+        f"the table has two columns named {name!r}; rename one of them (columns {places}).{others}",
+        code="repeated-column",
+        fields={"column": name, "places": places},
+    )
 
 
 def _join(words: Iterable[str]) -> str:

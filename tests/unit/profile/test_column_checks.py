@@ -300,13 +300,6 @@ def test_no_notice_of_frequent_values_where_there_are_none() -> None:
     assert warn_of_frequent_values(even, BOUND, "s") == []
 
 
-def test_notice_about_two_values_proposes_a_bound_for_two_values() -> None:
-    (notice,) = warn_of_frequent_values(Histogram.of(["a", "b"], [5, 5]), BOUND, "s")
-    assert "`prior='1/2'` `posterior='4/5'`" in str(notice)
-    (notice,) = warn_of_frequent_values(HISTOGRAM, BOUND, "s")
-    assert "`prior=" not in str(notice)
-
-
 def test_notice_of_many_frequent_values_names_a_few() -> None:
     even = Histogram(tuple("abcdefgh"), (10,) * 8)
     (notice,) = warn_of_frequent_values(even, BOUND, "s")
