@@ -32,6 +32,7 @@ from sfumato._profile.table_warnings import warn_of_frequent_values
 from sfumato._publish.planned_columns import PlannedColumn, list_planned_columns
 from sfumato._publish.planning_draws import choose_planning_draws
 from sfumato._publish.publication_stops import (
+    add_proposals,
     list_mechanism_stops,
     list_table_stops,
     list_undecided_stops,
@@ -266,10 +267,12 @@ def plan(
         options=_select_options(request, repeated_mechanism),
     )
     gains = compute_gains(publication_plan.choice, choose_again)
+    recodings = propose_recodings(request, table_survey)
     publication_plan = replace(
         publication_plan,
+        notices=tuple(add_proposals(notice, recodings) for notice in publication_plan.notices),
         gains=gains,
-        recodings=propose_recodings(request, table_survey),
+        recodings=recodings,
         answers=answers,
         columns=columns,
         accepted_risks=request.accepted_risks,
