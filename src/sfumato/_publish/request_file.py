@@ -66,12 +66,11 @@ class RequestKey:
 
 LISTS = (
     *("sensitive", "identifier", "person", "domain", "hierarchy", "publish_at", "ranges", "drop", "keep"),
-    *("text", "missing", "accept_disclosing"),
+    *("compound", "text", "missing", "accept_disclosing"),
 )
 REQUEST_KEYS: Mapping[str, RequestKey] = {
     PATH: RequestKey(TABLE, Path),
     **{name: RequestKey(name, is_list=True) for name in LISTS},
-    "compound": RequestKey("compound", is_joined=True),
     "rows_per_person": RequestKey("rows_per_person", int),
     **{name: RequestKey(name) for name in ("surplus", "one_row", "nulls", "encoding", "decimal")},
     **{name: RequestKey(name) for name in ("mechanism", "guarantee", "breach_limit")},
@@ -88,7 +87,7 @@ COMMAND_KEYS: Mapping[str, RequestKey] = {
     "describe": RequestKey("describe", Path),
     "plan_file": RequestKey("plan_file", Path),
     "unsafe_test_key": RequestKey("unsafe_test_key"),
-    "fail_on": RequestKey("fail_on", is_joined=True),
+    "fail_on": RequestKey("fail_on", is_list=True),
     "engine": RequestKey("engine"),
     "spark_master": RequestKey("spark_master"),
 }

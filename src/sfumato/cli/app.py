@@ -37,7 +37,7 @@ from sfumato.cli.compare_command import compare
 from sfumato.cli.engine_options import EngineOptions
 from sfumato.cli.export_command import export
 from sfumato.cli.measure_and_lint import lint, measure
-from sfumato.cli.option_group import expand_option_groups
+from sfumato.cli.option_group import expand_option_groups, list_option
 from sfumato.cli.options import (
     Decimal,
     Encoding,
@@ -129,7 +129,7 @@ def init(
     ] = Path("request.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace an existing request file.")] = False,
     sensitive: Annotated[
-        list[str] | None, typer.Option("--sensitive", metavar="COL", help="The column to protect, if you know it.")
+        list[str] | None, list_option("--sensitive", "COL", "The column to protect, if you know it.")
     ] = None,
     encoding: Encoding = "utf-8",
     *,

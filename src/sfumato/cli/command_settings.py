@@ -14,6 +14,7 @@ from sfumato._core.option_fields import OptionValues
 from sfumato._core.small_text_files import TOML
 from sfumato._publish.request_file import COLUMN_SECTIONS, TABLE, RequestFile
 from sfumato._terminal_safe import escape_unprintable, hide_passwords
+from sfumato.cli.option_group import LIST_HELP, LIST_MARK, split_list
 from sfumato.errors import SpecError
 
 DROPPING_OPTIONS = ("identifier", "drop")
@@ -33,9 +34,9 @@ EXAMPLES = {
     "verify": "sfumato verify tour/release --original tour/hospital.parquet",
     "certificate": "sfumato certificate tour/release --out certificate.html",
     "page": "sfumato page tour/release --out ask.html",
-    "export": "sfumato export tour/release --values HIV,COPD --to counts.csv",
+    "export": "sfumato export tour/release --values HIV,COPD --out counts.csv",
     "audit": "sfumato audit tour/release --original tour/hospital.parquet --out report.html",
-    "measure": "sfumato measure tour/hospital.parquet --public age --public sex --sensitive diagnosis",
+    "measure": "sfumato measure tour/hospital.parquet --public age,sex --sensitive diagnosis",
     "lint": "sfumato lint tour/release",
 }
 """A command that runs as it stands, for each; most need what the demonstration leaves behind."""
@@ -50,7 +51,20 @@ def make_epilog(name: str) -> str | None:
 
 
 class Command(TyperCommand):
-    """A command with --help in the panel of its last option, and with its running time under --verbose."""
+    """A command whose options take lists, with --help in its last panel, and with its running time under --verbose."""
+
+    def __init__(self, *arguments: Any, epilog: str | None = None, **settings: Any) -> None:
+        super().__init__(*arguments, epilog=epilog, **settings)
+        if any(map(takes_list, self.params)):  # paragraphs, which the terminal shows below each other
+            self.epilog = "\n\n".join(filter(None, (LIST_HELP, epilog)))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Splits the lists of the command line; those of a request file are lists already."""
+        rest = super().parse_args(ctx, args)
+        for option in filter(takes_list, self.params):
+            if is_given(ctx, option.name):
+                ctx.params[option.name] = [item for text in ctx.params[option.name] for item in split_list(text)]
+        return rest
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command."""
@@ -112,6 +126,11 @@ def _decide_roles(ctx: typer.Context, columns_by_role: Mapping[str, Sequence[str
     for role in columns_by_role:
         others = {name for other, names in columns_by_role.items() if other != role for name in names}
         ctx.params[role] = [name for name in ctx.params[role] if name not in others]
+
+
+def takes_list(parameter: Any) -> bool:
+    """Whether an option takes several names or texts, repeated or in a list with commas."""
+    return (parameter.metavar or "").endswith(LIST_MARK)
 
 
 def is_given(ctx: typer.Context, name: str) -> bool:

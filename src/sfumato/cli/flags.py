@@ -12,12 +12,16 @@ from collections.abc import Mapping
 
 from sfumato._core.option_fields import list_flags
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
+from sfumato.cli.option_group import join_list
 from sfumato.mechanisms import REGISTRY
 
 OTHER_NAMES = {"domains": "domain", "hierarchies": "hierarchy", "master": "spark_master"}
 """Arguments whose option has another name; mechanisms declare such names themselves."""
-COMMA_LISTS = ("compound", "values")
-"""Arguments whose option takes a comma-separated list; options of other lists are repeated."""
+LIST_ARGUMENTS = (
+    *("sensitive", "compound", "identifier", "drop", "keep", "text", "missing", "accept_disclosing"),
+    *("public", "values", "fail_on"),
+)
+"""Arguments whose option takes a list with commas, in which a text with a comma is quoted."""
 REQUIREMENT = "spec"
 """The argument whose options depend on the kind of requirement."""
 SENTENCE_KEYS = (
@@ -65,13 +69,11 @@ def _format_argument(name: str, value_text: str) -> str:
         node = ast.parse(value_text, mode="eval").body
         if name == REQUIREMENT and isinstance(node, ast.Call):
             return _format_requirement(node)
-        texts = _list_option_texts(ast.literal_eval(_unwrap(node)))
+        value = ast.literal_eval(_unwrap(node))
+        texts = _list_option_texts([value] if name in LIST_ARGUMENTS and isinstance(value, str) else value)
     except (ValueError, SyntaxError, LookupError, TypeError):
         return f"{flag} {value_text}"
-    if texts is None:
-        return flag
-    texts = [",".join(texts)] if name in COMMA_LISTS else texts
-    return " ".join(f"{flag} {shlex.quote(text)}" for text in texts)
+    return flag if texts is None else " ".join(f"{flag} {shlex.quote(text)}" for text in texts)
 
 
 def _find_option_name(argument: str) -> str:
@@ -108,12 +110,12 @@ def _unwrap(node: ast.expr) -> ast.expr:
 
 
 def _list_option_texts(value: object) -> list[str] | None:
-    """Lists the texts of an option, one for each item; None for a switch that is on."""
+    """Lists the texts of an option, one for each column of a mapping; None for a switch that is on."""
     if value is True:
         return None
     if isinstance(value, Mapping):
         return [f"{key}={_join(item)}" for key, item in value.items()]
-    return [_join(item) for item in value] if isinstance(value, list | tuple) else [_join(value)]
+    return [join_list(map(_join, value))] if isinstance(value, list | tuple) else [_join(value)]
 
 
 def _join(value: object) -> str:

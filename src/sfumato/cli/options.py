@@ -36,7 +36,7 @@ from sfumato._request.person_rows import MOST_ROWS, Surplus
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
 from sfumato._request.schema import NullPolicy, Schema
 from sfumato.cli.flags import format_flag, name_flags
-from sfumato.cli.option_group import OptionGroup, make_command_parameter
+from sfumato.cli.option_group import OptionGroup, list_option, make_command_parameter
 from sfumato.errors import SchemaError
 from sfumato.mechanisms import REGISTRY
 
@@ -70,16 +70,14 @@ class TableOptions(OptionGroup):
 
     sensitive: Annotated[
         list[str],
-        typer.Option("--sensitive", metavar="COL", help=f"The column to protect. Repeatable with {PER_COLUMN_FLAGS}."),
+        list_option("--sensitive", "COL", f"The column to protect; several only with {PER_COLUMN_FLAGS}."),
     ] = field(default_factory=list)
     compound: Annotated[
-        str | None,
-        typer.Option("--compound", metavar="A,B", help="Protect several columns as one, instead of --sensitive."),
-    ] = None
-    identifier: Annotated[
-        list[str],
-        typer.Option("--identifier", metavar="COL", help="A column that identifies people; dropped. Repeatable."),
+        list[str], list_option("--compound", "COL", "Protect several columns as one, instead of --sensitive.")
     ] = field(default_factory=list)
+    identifier: Annotated[list[str], list_option("--identifier", "COL", "Columns that identify people; dropped.")] = (
+        field(default_factory=list)
+    )
     person: Annotated[
         list[str], typer.Option("--person", metavar="COL", help="The person of each row; checked, then dropped.")
     ] = field(default_factory=list)
@@ -125,16 +123,10 @@ class TableOptions(OptionGroup):
             "--ranges", metavar="COL=0,20,40,60", help="Recode a number or date into ranges [a,b). Repeatable."
         ),
     ] = field(default_factory=list)
-    drop: Annotated[list[str], typer.Option("--drop", metavar="COL", help="A column to drop. Repeatable.")] = field(
-        default_factory=list
-    )
+    drop: Annotated[list[str], list_option("--drop", "COL", "Columns to drop.")] = field(default_factory=list)
     keep: Annotated[
         list[str],
-        typer.Option(
-            "--keep",
-            metavar="COL",
-            help="Publish this column although it is nearly unique or has line breaks. Repeatable.",
-        ),
+        list_option("--keep", "COL", "Publish these columns although they are nearly unique or have line breaks."),
     ] = field(default_factory=list)
     nulls: Annotated[
         NullPolicy,
@@ -142,15 +134,13 @@ class TableOptions(OptionGroup):
             "--nulls", help="A missing sensitive value becomes a value of its own, stops with an error, or is dropped."
         ),
     ] = NullPolicy.VALUE
-    text: Annotated[
-        list[str],
-        typer.Option("--text", metavar="COL", help="Read a CSV column or a domain as text. Repeatable."),
-    ] = field(default_factory=list)
+    text: Annotated[list[str], list_option("--text", "COL", "CSV columns or domains to read as text.")] = field(
+        default_factory=list
+    )
     encoding: Encoding = "utf-8"
     decimal: Decimal = POINT
     missing: Annotated[
-        list[str],
-        typer.Option("--missing", metavar="TEXT", help="Text that means a missing value, such as ? or NA. Repeatable."),
+        list[str], list_option("--missing", "TEXT", "Texts that mean a missing value, such as ? or NA.")
     ] = field(default_factory=list)
 
 
@@ -312,11 +302,7 @@ class StopOptions(OptionGroup):
     ] = False
     accept_disclosing: Annotated[
         list[str],
-        typer.Option(
-            "--accept-disclosing",
-            metavar="COL",
-            help="Publish although this public column discloses the protected one. Repeatable.",
-        ),
+        list_option("--accept-disclosing", "COL", "Publish although these public columns disclose the protected one."),
     ] = field(default_factory=list)
     accept_exposure: Annotated[
         bool,
@@ -335,15 +321,14 @@ class NoticeOptions(OptionGroup):
 
     PANEL: ClassVar = OUTPUT_PANEL
 
-    fail_on: Annotated[
-        str | None,
-        typer.Option("--fail-on", metavar="CODE,...", help="Stop with exit code 1 on these notices."),
-    ] = None
+    fail_on: Annotated[list[str], list_option("--fail-on", "CODE", "Stop with exit code 1 on these notices.")] = field(
+        default_factory=list
+    )
 
     @property
     def codes(self) -> tuple[str, ...]:
         """The codes of the notices that stop the command."""
-        return tuple(code.strip() for code in (self.fail_on or "").split(",") if code.strip())
+        return tuple(code.strip() for code in self.fail_on if code.strip())
 
 
 class ReleaseFormat(StrEnum):
