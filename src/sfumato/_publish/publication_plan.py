@@ -28,7 +28,7 @@ from sfumato._readers.sources import Source
 from sfumato._request.belief_bounds import BreachBound, PrivacySpec
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram, compute_margins
-from sfumato._request.schema import MergedValues, Role, explain_missing_column
+from sfumato._request.schema import MergedValues, Role, check_named_columns
 from sfumato._request.warnings import NOTICE_CODES, Notice, NoticeNumber
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE, run_attack_scenarios
@@ -91,8 +91,7 @@ def open_table(request: Request, folder: Path, engine: Engine) -> Source:
         read=replace(request.read, text=text),
         row_progress=lambda rows: engine.progress("reading", rows, None),
     )
-    if unknown := next((name for name in request.read.text if name not in source.schema.names), None):
-        raise SchemaError(explain_missing_column(unknown, source.schema.names))
+    check_named_columns((("text", name) for name in request.read.text), source.schema.names)
     return source
 
 
@@ -119,8 +118,7 @@ def survey_table(  # noqa: PLR0913 - the request, and where it is read
     )
     names = source.schema.names
     for name in request.accept_disclosing:  # a column that is not published needs no acceptance
-        if name not in names:
-            raise SchemaError(explain_missing_column(name, names))
+        check_named_columns([("accept_disclosing", name)], names)
         if request.schema.get_role(name) is not Role.PUBLIC:
             raise SchemaError(
                 f"column {name!r} is not public, so there is nothing to accept; remove it from the accepted columns."

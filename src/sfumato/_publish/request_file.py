@@ -32,6 +32,7 @@ from typing import Any
 
 from sfumato._core.object_store import Address
 from sfumato._core.small_text_files import read_toml
+from sfumato._publish.named_inputs import check_names_first
 from sfumato._publish.request import Request
 from sfumato._publish.request_settings import (
     convert_setting,
@@ -116,7 +117,8 @@ def read_request(path: Path) -> Request:
     for flag in (*list_bound_flags(), *(flag for _, _, flag in list_mechanism_flags())):
         if flag.name in settings:
             settings[flag.name] = convert_setting(flag, settings[flag.name])
-    return make_request(file.table, settings)
+    with check_names_first(file.table, settings):
+        return make_request(file.table, settings)
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,8 @@ class RequestFile:
     path: Path
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The settings by parameter name."""
+    sections: Mapping[str, str] = field(default_factory=dict)
+    """The section of each key; empty for a key before all sections."""
 
     @classmethod
     def read(cls, path: Path) -> RequestFile:
@@ -134,7 +138,7 @@ class RequestFile:
         reader = _SettingsReader(path, list_keys())
         for name, value in sections.items():
             reader.read_section(name, value)
-        return cls(path, reader.settings)
+        return cls(path, reader.settings, reader.sections)
 
     @property
     def table(self) -> str | None:
@@ -147,9 +151,12 @@ class RequestFile:
             and not Path(path := split_table_name(name)[0]).exists()
             and not glob.glob(path)
         ):
+            section = self.sections.get(PATH)
             raise SpecError(
-                f"the request file {str(self.path)!r} names a table that does not exist, {name!r}; paths are "
-                "relative to the request file."
+                f"the table {name!r} does not exist; correct {PATH}{f' in [{section}]' if section else ''} of the "
+                f"request file {str(self.path)!r}, relative to that file.",
+                code="missing-table",
+                fields={"file": str(self.path), "table": name, "key": PATH, "section": section},
             )
         return name
 
@@ -166,6 +173,7 @@ class _SettingsReader:
     path: Path
     keys: Mapping[str, RequestKey]
     settings: dict[str, Any] = field(default_factory=dict)
+    sections: dict[str, str] = field(default_factory=dict)
 
     def read_section(self, name: str, value: Any) -> None:
         """Read a section, or a key before all sections."""
@@ -177,11 +185,11 @@ class _SettingsReader:
             self.settings[parameter] = [f"{column}={read(column, entry)}" for column, entry in value.items()]
         elif name in SECTIONS:
             for key, entry in value.items():
-                self.read_key(key, entry)
+                self.read_key(key, entry, name)
         else:
             raise self.make_unknown_error(f"section [{name}]", name, (*SECTIONS, *COLUMN_SECTIONS))
 
-    def read_key(self, name: str, value: Any) -> None:
+    def read_key(self, name: str, value: Any, in_section: str = "") -> None:
         """Read one option."""
         section = next((section for section, option in COLUMN_SECTIONS.items() if name in (section, option)), None)
         if section is not None:
@@ -189,6 +197,7 @@ class _SettingsReader:
         if name not in self.keys:
             raise self.make_unknown_error(f"key {name!r}", name, self.keys)
         key = self.keys[name]
+        self.sections.setdefault(name, in_section)
         if key.parameter in self.settings:
             raise SpecError(f"{name!r} occurs twice in {str(self.path)!r}; write it once.")
         if key.is_list:

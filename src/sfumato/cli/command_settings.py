@@ -12,8 +12,9 @@ from typer.core import TyperCommand, TyperOption
 
 from sfumato._core.option_fields import OptionValues
 from sfumato._core.small_text_files import TOML
-from sfumato._publish.request_file import COLUMN_SECTIONS, TABLE, RequestFile
+from sfumato._publish.request_file import COLUMN_SECTIONS, TABLE, RequestFile, list_keys
 from sfumato._terminal_safe import escape_unprintable, hide_passwords
+from sfumato.cli.argument_names import use_file_keys
 from sfumato.cli.option_group import LIST_HELP, LIST_MARK, split_list
 from sfumato.errors import SpecError
 
@@ -93,8 +94,12 @@ class RequestCommand(Command):
             self._print_settings(ctx, {}, "")
             return rest
         file = RequestFile.read(Path(table_name))
+        use_file_keys(file.sections)
         ctx.default_map = {name: value for name, value in file.settings.items() if name != TABLE}
-        rest = super().parse_args(ctx, args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            raise _find_wrong_key(ctx, error, file) from error
         ctx.params[TABLE] = table = file.table
         if table is None and ctx.params.get("counts") is None:
             raise SpecError(f"the request file {table_name!r} names no table; add path = '...' to its section [table].")
@@ -111,6 +116,19 @@ class RequestCommand(Command):
         if ctx.params.get("verbose"):
             for line in list_setting_origins(ctx, file_settings, file):
                 typer.echo(escape_unprintable(hide_passwords(f"setting: {line}")), err=True)
+
+
+def _find_wrong_key(ctx: typer.Context, error: typer.BadParameter, file: RequestFile) -> Exception:
+    """The error for a value that no option accepts: of a key, if the value is from the file."""
+    name = getattr(error.param, "name", None)
+    if name not in file.settings or is_given(ctx, name):
+        return error
+    key = next(key for key, form in list_keys().items() if form.parameter == name)
+    return SpecError(
+        f"{key!r} in {str(file.path)!r} cannot be used: {error.message.removeprefix('Value error, ').rstrip('.')}.",
+        code="wrong-value",
+        fields={"file": str(file.path), "key": key, "section": file.sections.get(key)},
+    )
 
 
 def _decide_rows(ctx: typer.Context) -> None:

@@ -54,7 +54,9 @@ class EngineOptions(OptionGroup):
         from sfumato._readers.spark_frames import get_session  # noqa: PLC0415 - takes long to load
 
         if self.spark_master is not None and self.engine is EngineName.LOCAL:
-            raise SpecError("--engine local does not use Spark, so --spark-master has no effect; give one of the two.")
+            raise SpecError(
+                "`engine='local'` does not use Spark, so `spark_master=` has no effect; give one of the two."
+            )
         if (
             self.engine is EngineName.SPARK
             or self.spark_master is not None

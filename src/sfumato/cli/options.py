@@ -37,7 +37,7 @@ from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requireme
 from sfumato._request.schema import NullPolicy, Schema
 from sfumato.cli.flags import format_flag, name_flags
 from sfumato.cli.option_group import OptionGroup, list_option, make_command_parameter
-from sfumato.errors import SchemaError
+from sfumato.errors import SchemaError, TargetError
 from sfumato.mechanisms import REGISTRY
 
 TABLE_PANEL = "The table"
@@ -158,7 +158,7 @@ class PlanTableOptions(TableOptions):
     def check(self) -> None:
         """Refuses both a table and counts, and neither."""
         if (self.table is None) == (self.counts is None):
-            raise SchemaError("name either a table, or a file of counts with --counts.")
+            raise SchemaError("name either a table, or a file of counts (`counts=`).")
 
     def group_counts(self, counts: Histogram) -> tuple[Histogram, str]:
         """Groups counts by the requested hierarchy and level; also gives the name of the column."""
@@ -345,8 +345,9 @@ class ReleaseOptions(OptionGroup):
     PANEL: ClassVar = OUTPUT_PANEL
 
     target: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The release: a new directory, a .zip, or s3://...")
-    ]
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="The release: a new directory, a .zip, or s3://... Required."),
+    ] = None
     force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False
     format: Annotated[ReleaseFormat, typer.Option("--format", help="csv: also write each table as CSV.")] = (
         ReleaseFormat.PARQUET
@@ -369,6 +370,12 @@ class ReleaseOptions(OptionGroup):
             "--unsafe-test-key", metavar="HEX", help="For tests only: a known key. Such a release protects no one."
         ),
     ] = None
+
+    def find_target(self) -> Path:
+        """The place of the release; checked after the names in the request, which are the first thing to correct."""
+        if self.target is None:
+            raise TargetError("name a place for the release (`out='release'`).", code="no-target")
+        return self.target
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ import sfumato
 from command_line import people, run, succeed, write_csv
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
 from sfumato.cli.app import build
-from sfumato.cli.flags import LIST_ARGUMENTS, format_flag, name_flags, name_flags_in_json
+from sfumato.cli.argument_names import name_arguments_in_json
+from sfumato.cli.flags import LIST_ARGUMENTS, format_flag, name_flags
 from sfumato.cli.option_group import LIST_MARK, split_list
 from sfumato.cli.options import GuaranteeOptions, TableOptions
 from sfumato.errors import SchemaError
@@ -159,7 +160,7 @@ def test_sentences_of_a_document_name_options_and_data_stay() -> None:
         "remarks": [span],
         "target": None,
     }
-    assert name_flags_in_json(document) == {
+    assert name_arguments_in_json(document) == {
         **document,
         "notices": [{"sentence": "--drop a", "numbers": {"share": 0.5}}],
         "remarks": ["--drop a"],
