@@ -245,8 +245,7 @@ def publish(
 ) -> None:
     """Publish a table with its sensitive column protected."""
     request = make_request(table, table_options, promise, stop_options)
-    target = release_options.find_target()
-    page_options.check(target, force=release_options.force)
+    page_options.check(target := release_options.find_target(), force=release_options.force)
     with render.open_progress_engine(err, print_options, partial(engine_options.make_engine, table)) as engine:
         publication = sfumato.publish(
             request,
