@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from sfumato._core.cell_values import display, find_field_type
 from sfumato._core.small_text_files import LONGEST_VALUE
 from sfumato._profile.declared_domains import make_outside_domain_error, make_typed_domain
+from sfumato._profile.ranges import is_orderable
 from sfumato._profile.table_profile import FEW_RECORDS, MOST_BYTES, MOST_VALUES, ColumnProfile, Profile
 from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas
 from sfumato._records.column_codes import CodedColumn, RawColumn, SensitiveColumns, TableColumn
@@ -126,7 +127,10 @@ def merge_in_schema(schema: Schema, rare: Mapping[str, MergedValues], columns: S
                 f"rare values of {name!r} cannot be merged, because it has a hierarchy; use only one of the two."
             )
         if merged.label is not None and not pa.types.is_string(kinds[name]):
-            raise SchemaError(f"rare values of {name!r} cannot be merged, because they are not text; suppress them.")
+            raise SchemaError(
+                f"rare values of {name!r} cannot be merged, because they are not text; suppress them "
+                "(`rare='suppress'`)."
+            )
         if name in domains:
             remaining_values = [value for value in domains[name] if display(value) not in map(display, merged.values)]
             domains[name] = (*remaining_values, *([merged.label] if merged.label not in remaining_values else []))
@@ -140,7 +144,7 @@ def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> 
     if not _is_whole_microseconds(column.values):
         raise SchemaError(
             f"column {column.name!r} holds times finer than a microsecond, which are not categories; group them "
-            f"into ranges (`ranges={{{column.name!r}: ['2024-01-01', '2025-01-01']}}`), or round them."
+            f"into ranges (`ranges={{{column.name!r}: ...}}`), or round them."
         )
     if is_sensitive:
         _check_sensitive(column, schema)
@@ -167,7 +171,7 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
     if pa.types.is_decimal(column.type) or (is_number and pc.any(pc.is_inf(column.values)).as_py()):
         raise SchemaError(
             f"the sensitive column {column.name!r} holds decimals or infinite numbers, which are not categories; "
-            f"group them into ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`)."
+            f"group them into ranges (`ranges={{{column.name!r}: ['-inf', 0, 10, 20, 'inf']}}`)."
         )
 
 
@@ -216,13 +220,15 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
     if pa.types.is_string(column.type) and has_decimal_commas(column.values):
         raise SchemaError(
             f"column {column.name!r} {why}, and looks like numbers with a decimal comma: confirm this "
-            f"(`decimal=','`) and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
+            f"(`decimal=','`, in a CSV file) and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
             f"(`drop={[column.name]!r}`)."
         )
+    has_ranges = is_orderable(column.type)
+    coarsen = f"group its values into ranges (`ranges={{{column.name!r}: ...}}`), " if has_ranges else ""
     raise SchemaError(
         f"column {column.name!r} {why}, so it identifies persons: remove it (`person={column.name!r}` if its "
-        f"values identify the person of each row, otherwise `identifier={[column.name]!r}`), group its values into "
-        f"ranges (`ranges={{{column.name!r}: ...}}`), or confirm it by name (`keep={[column.name]!r}`)."
+        f"values identify the person of each row, otherwise `identifier={[column.name]!r}`), {coarsen}or confirm it "
+        f"by name (`keep={[column.name]!r}`)."
     )
 
 

@@ -58,8 +58,8 @@ class Request:
         if self.schema.is_independent and not self.spec.IS_COLUMNWISE:
             raise SchemaError(
                 f"name exactly one sensitive column; {len(self.schema.combined_columns)} were named. To protect "
-                "several as one, make them a compound (`compound=['a', 'b']`); to protect each separately, use "
-                "decoys (`spec=DecoyGroups(...)`)."
+                f"several as one, use `compound={list(self.schema.combined_columns)!r}` instead of `sensitive=`; to "
+                "protect each separately, use decoys (`spec=DecoyGroups(...)`)."
             )
         object.__setattr__(self, "spec", self.spec.share_among_rows(self.schema.person_rows.max_rows))
         options = add_shared_options(self.options, [REGISTRY[name] for name in self.mechanism_names])

@@ -76,7 +76,7 @@ def _format_requirement(call: ast.Call, sections: Mapping[str, str]) -> tuple[st
     section = sections.get(kind.FLAGS[0].name, OTHER_SECTION)
     arguments = [ast.literal_eval(argument) for argument in call.args]
     if arguments == [...]:
-        return " with ".join(flag.name for flag in kind.FLAGS), section
+        return ARGUMENT.sub(lambda match: find_option_name(match["name"]), kind.FLAGS_TEXT), section
     pairs = zip(kind.FLAGS, arguments, strict=True)
     return " and ".join(f"{flag.name} = {_format_value(argument)}" for flag, argument in pairs), section
 

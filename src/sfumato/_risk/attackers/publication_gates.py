@@ -22,9 +22,6 @@ LARGEST_LIFTED_SHARE = 0.5
 """The largest share of records that a public column may raise well above the caps."""
 RELEASE_ONLY_GUARANTEES = (Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY)
 """Guarantees that hold only against an attacker who knows nothing but the release."""
-ALTERNATIVES = (
-    "choose `mechanism='subset'` or `mechanism='uniform'`, which hold for every prior; drop or coarsen the column"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,8 @@ def check_breaches(column_breaches: Sequence[Breach], limit: Fraction) -> None:
         f"an attacker who knows a person's {worst_breach.column!r} breaches the bound for "
         f"{worst_breach.breached_share:.1%} of the records (confidence up to {worst_breach.worst_posterior:.2f}); "
         f"the limit is {float(limit):.2%}. The guarantee of this mechanism covers only the marginal prior: "
-        f"{ALTERNATIVES}, raise `breach_limit=`, or accept it with `accept_marginal_prior=True`."
+        "choose `mechanism='subset'` or `mechanism='uniform'`, which hold for every prior; drop or coarsen the column, "
+        f"raise `breach_limit=`, or accept it with `accept_marginal_prior=True`."
     )
 
 
@@ -89,5 +87,6 @@ def check_lifted_records(attack_results: Sequence[Attack], mechanism: AnyMechani
         f"an attacker who knows a person's {worst_attack.known_columns[0]!r} and has the release believes the true "
         f"{worst_attack.protected_column!r} of {worst_belief.share_well_above:.0%} of the records well above "
         f"the bound (confidence up to {worst_belief.worst_belief:.2f}); the guarantee of this mechanism covers only an "
-        f"attacker who knows nothing else: {ALTERNATIVES}, or accept it with `accept_exposure=True`."
+        "attacker who knows nothing else: ask for one bound (`spec=BreachBound(...)`), which holds for every prior; "
+        "drop or coarsen the column, or accept it with `accept_exposure=True`."
     )

@@ -143,8 +143,8 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
     bounds = per_value.list_bounds(histogram, spec)
     if options.direction is Direction.BOTH:
         raise InfeasibleError(
-            "the harmonic operator bounds rising beliefs only. Leave out `direction='both'`, or choose "
-            "`mechanism='fine-grain'`, `mechanism='uniform'` or `mechanism='subset'`."
+            "the harmonic operator bounds rising beliefs only. Choose `mechanism='fine-grain'`, or "
+            "`direction='upward'`."
         )
     gains = [None if bound is None else bound.amplification - 1 for bound in bounds]
     keep = math.lcm(*(gain.numerator for gain in gains if gain is not None))
