@@ -385,7 +385,7 @@ def test_bounds_for_combinations_are_refused(desk: Path) -> None:
     sentence = refused(desk, "publish", table, "--out", "release", *ROLES, "--bounds", bounds)
     assert sentence == (
         "bounds for combinations do not protect the single columns. Use a tolerance "
-        "(--tolerance), or one bound with --mechanism uniform or --mechanism subset, which cover every statement."
+        "(--tolerance), or one bound (--prior with --posterior), which covers every statement."
     )
 
 

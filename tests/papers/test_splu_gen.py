@@ -75,7 +75,7 @@ def test_figure_3_every_disease_of_a_group_is_published_with_one_third() -> None
 
 def test_figure_2_three_is_the_largest_group_size() -> None:
     assert find_largest_group_size(FIGURE_3) == 3
-    with pytest.raises(InfeasibleError, match="at most 3,"):
+    with pytest.raises(InfeasibleError, match="`group_size=3`,"):
         planned(FIGURE_3, 4)
 
 
@@ -191,7 +191,7 @@ def test_a_skewed_table_in_groups_of_five() -> None:
 )
 def test_a_value_that_is_too_frequent_is_refused(counts: tuple[int, ...], group_size: int, largest: int) -> None:
     assert find_largest_group_size(counts) == largest
-    remedy = f"at most {largest}," if largest > 1 else "so no group size works"
+    remedy = f"at most `group_size={largest}`," if largest > 1 else "so no group size works"
     with pytest.raises(InfeasibleError, match=f"^one value belongs to .*{remedy}") as refused:
         planned(counts, group_size)
     assert refused.value.sentence_with_values.startswith("'value 0' belongs to ")

@@ -177,6 +177,6 @@ def check_several(histogram: Histogram) -> None:
     """Refuses a domain of one value."""
     if histogram.domain_size == 1:
         raise InfeasibleError(
-            "the sensitive column has only one value, so no other value can replace it; declare all values "
-            "that are possible (`domains=`)."
+            "the sensitive column has only one value, so no other value can replace it; declare the whole domain "
+            "(`domains=`)."
         )

@@ -143,7 +143,7 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
     bounds = per_value.list_bounds(histogram, spec)
     if options.direction is Direction.BOTH:
         raise InfeasibleError(
-            "the harmonic operator bounds rising beliefs only. Choose `mechanism='fine-grain'`, or "
+            "the harmonic operator bounds rising beliefs only; choose `mechanism='fine-grain'`, or "
             "`direction='upward'`."
         )
     gains = [None if bound is None else bound.amplification - 1 for bound in bounds]

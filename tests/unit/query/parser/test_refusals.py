@@ -29,9 +29,7 @@ UNFIT = (
 NO_VALUE = r"^no value of 'disease' satisfies the condition; (its|did you mean 'flu'\? Its) values are 'HIV', "
 UNREADABLE = r"^this SQL cannot be parsed: "
 SAME_NAME = r"^two columns of the answer have the same name; rename one with AS\.$"
-NOT_ESTIMATED = (
-    r" cannot be estimated with a known error, because single records decide it; ask for COUNT, SUM, AVG, STD"
-)
+NOT_ESTIMATED = r" cannot be estimated with a known error, because single records decide it; (ask for|count its values)"
 SAMPLED = r"^a sample would only make the error larger; leave it out to count all records"
 NO_ARITHMETIC = r" cannot be computed from estimates: use \+ - \* / of COUNT, SUM, AVG and numbers"
 SINGLE_ROWS = (

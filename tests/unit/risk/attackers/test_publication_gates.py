@@ -103,7 +103,7 @@ def test_column_that_lifts_more_than_half_of_the_records_stops_where_the_promise
         "an attacker who knows a person's 'home town' and has the release believes the true 'disease' of 83% of the "
         "records well above the bound (confidence up to 0.88)"
     )
-    for remedy in ("`mechanism='subset'`", "drop or coarsen", "`accept_exposure=True`"):
+    for remedy in ("`spec=BreachBound(...)`", "drop or coarsen", "`accept_exposure=True`"):
         assert remedy in sentence
 
 

@@ -148,8 +148,8 @@ def _make_price(
         raise InfeasibleError("no value of the sensitive column is protected; choose a prior that covers rare values.")
     if whole.domain_size == 1:
         raise InfeasibleError(
-            "the sensitive column has only one value, so no other value can replace it; declare all values that are "
-            "possible (`domains=`)."
+            "the sensitive column has only one value, so no other value can replace it; declare the whole domain "
+            "(`domains=`)."
         )
     if not whole.is_feasible(posterior):
         raise InfeasibleError(
