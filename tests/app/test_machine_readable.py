@@ -68,7 +68,7 @@ def test_error_is_a_document_and_a_sentence(desk: Path, table: Path, release: Pa
     assert content(desk) == before
     assert outcome.json["format"] == 1
     assert outcome.json["error"]["kind"] in {kind, "target" if kind == "file" else kind}
-    assert {"kind", "message"} <= set(outcome.json["error"]) <= {"kind", "code", "fields", "message"}
+    assert set(outcome.json["error"]) == {"kind", "code", "fields", "message"}
     assert complaint(run(*MISTAKES[kind])) == sentence
     assert run(*MISTAKES[kind]).out == ""
 
@@ -80,7 +80,8 @@ def test_stopped_command_says_so_to_machines(release: Path, monkeypatch: pytest.
     monkeypatch.setattr(sfumato.Release, "open", stop)
     outcome = run("info", release, "--json")
     assert outcome.code == 130
-    assert outcome.json["error"] == {"kind": "stopped", "message": "stopped; nothing was written."}
+    stopped = {"kind": "stopped", "code": "stopped", "message": "stopped; nothing was written.", "fields": {}}
+    assert outcome.json["error"] == stopped
 
 
 def test_every_error_has_a_kind_of_its_own_that_the_reference_names() -> None:
@@ -160,6 +161,8 @@ def test_notice_that_must_not_come_up_stops_everything(desk: Path, table: Path, 
         assert told.code == 1
         assert told.json["error"]["kind"] == "notice"
         assert [each["code"] for each in told.json["error"]["notices"]] == ["persons-unchecked"]
+        assert set(told.json["error"]) == {"kind", "code", "message", "fields", "notices"}
+        assert set(told.json["error"]["notices"][0]) == {"code", "grade", "sentence", "column", "numbers"}
         assert content(desk) == before
 
 

@@ -22,11 +22,11 @@ def table(desk: Path) -> str:
 
 
 def get_error(*arguments: str) -> dict[str, Any]:
-    """The error of a command in JSON, with its facts beside its kind or below `fields`."""
+    """The error of a command in JSON, with its facts."""
     outcome = run(*arguments, "--json")
     assert outcome.code == 2, outcome.err
     error = outcome.json["error"]
-    return {**error, **error.get("fields", {})}
+    return {**error, **error["fields"]}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -380,7 +380,7 @@ def run_program(build_program: Callable[[], TyperGroup], name: str, arguments: S
         fail(error.kind, str(error), code=error.code, notices=[notice.to_json() for notice in error.notices])
         code = CHECK_FAILED
     except SfumatoError as error:
-        fail(error.kind, str(error), error.sentence_with_values, **{"code": error.code, **error.fields})
+        fail(error.kind, str(error), error.sentence_with_values, code=error.code, fields=error.fields)
         code = BAD_INPUT
     except TyperException as error:
         context, message = getattr(error, "ctx", None), error.format_message().strip().rstrip(".")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 
 import typer
@@ -12,6 +13,7 @@ from sfumato._core.json_types import JsonView
 from sfumato._terminal_safe import escape_json, escape_unprintable, hide_passwords
 from sfumato.cli.argument_names import name_arguments, name_arguments_in_json
 from sfumato.cli.render import GuardedConsole
+from sfumato.errors import ErrorField
 
 JSON_FORMAT = 1
 """The version of the JSON output; it rises when a key disappears or changes its meaning."""
@@ -42,12 +44,22 @@ def print_error(sentence: str) -> None:
     err.print(f"error: {line}{stop}", markup=False, highlight=False, soft_wrap=True)
 
 
-def report_failure(as_json: bool, kind: str, message: str, with_values: str | None = None, **more: object) -> None:
+def report_failure(  # noqa: PLR0913 - each is one key of the document
+    as_json: bool,
+    kind: str,
+    message: str,
+    with_values: str | None = None,
+    *,
+    code: str | None = None,
+    fields: Mapping[str, ErrorField] | None = None,
+    **more: object,
+) -> None:
     """Prints in one sentence why a command stopped, also as JSON if requested.
 
     The sentence names values of the table only in a terminal: other output may be a log.
     """
     print_error(with_values if with_values is not None and sys.stderr.isatty() else message)
     if as_json:
+        entries = {"kind": kind, "code": code or kind, "message": hide_passwords(message), "fields": dict(fields or {})}
         with suppress(OSError):  # standard output itself may have failed
-            print_json({"error": {"kind": kind, "message": hide_passwords(message), **more}})
+            print_json({"error": {**entries, **more}})
