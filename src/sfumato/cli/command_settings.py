@@ -120,7 +120,7 @@ class RequestCommand(Command):
 
 def _find_wrong_key(ctx: typer.Context, error: typer.BadParameter, file: RequestFile) -> Exception:
     """The error for a value that no option accepts: of a key, if the value is from the file."""
-    name = getattr(error.param, "name", None)
+    name = str(getattr(error.param, "name", None))
     if name not in file.settings or is_given(ctx, name):
         return error
     key = next(key for key, form in list_keys().items() if form.parameter == name)
