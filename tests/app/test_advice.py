@@ -299,3 +299,66 @@ def test_advised_aggregate_is_answered(
             release.sql(f"SELECT {column}, COUNT(*) FROM release {where} {advice}")
         else:
             release.sql(f"SELECT {advice} FROM release {where}")
+
+
+FLU = "FROM release WHERE disease = 'flu'"
+COUNTS = f"(SELECT age, sex, COUNT(*) AS n {FLU} GROUP BY age, sex)"
+
+
+@pytest.mark.parametrize(
+    ("question", "words", "advised"),
+    [
+        (
+            "SELECT COUNT(*) FROM release a JOIN release b ON a.age = b.age WHERE a.disease = 'flu'",
+            "count in two queries",
+            f"WITH a AS (SELECT age, COUNT(*) AS n {FLU} GROUP BY age), b AS (SELECT age, COUNT(*) AS m FROM release "
+            "GROUP BY age) SELECT age, n / m FROM a JOIN b USING (age)",
+        ),
+        (
+            f"SELECT COUNT(*) {FLU} UNION SELECT COUNT(*) {FLU}",
+            "use UNION ALL",
+            f"SELECT COUNT(*) {FLU} UNION ALL SELECT COUNT(*) {FLU}",
+        ),
+        (
+            f"SELECT QUANTILE_CONT(age, [0.1, 0.9]) {FLU}",
+            "one by one",
+            f"SELECT QUANTILE_CONT(age, 0.1), QUANTILE_CONT(age, 0.9) {FLU}",
+        ),
+        ("SELECT MEDIAN(disease) FROM release", "GROUP BY", "SELECT disease, COUNT(*) FROM release GROUP BY disease"),
+        (
+            "SELECT disease, sex FROM release GROUP BY sex",
+            "with GROUP BY disease",
+            "SELECT disease, sex, COUNT(*) FROM release GROUP BY sex, disease",
+        ),
+        (
+            f"SELECT DISTINCT ON (sex) sex, n FROM {COUNTS} ORDER BY n",
+            "use QUALIFY ROW_NUMBER() OVER (...) = 1",
+            f"SELECT sex, n FROM {COUNTS} QUALIFY ROW_NUMBER() OVER (PARTITION BY sex ORDER BY n) = 1",
+        ),
+        (
+            "SELECT SUM(age + LENGTH(disease)) FROM release",
+            "SUM(...) + SUM(...)",
+            "SELECT SUM(age) + SUM(LENGTH(disease)) FROM release",
+        ),
+        (
+            "SELECT SUM(CASE WHEN disease = 'flu' THEN age ELSE stay END) FROM release",
+            "SUM(...) FILTER (WHERE ...)",
+            "SELECT SUM(age) FILTER (WHERE disease = 'flu') FROM release",
+        ),
+        (
+            f"SELECT STDDEV(n) FROM {COUNTS}",
+            "use SUM, AVG, COUNT, MIN and MAX",
+            f"SELECT SUM(n), AVG(n), COUNT(n), MIN(n), MAX(n) FROM {COUNTS}",
+        ),
+        (
+            "SELECT COUNT(*) FROM release RIGHT JOIN (SELECT 'flu' AS disease) x USING (disease)",
+            "use JOIN",
+            "SELECT COUNT(*) FROM release JOIN (SELECT 'flu' AS disease) x USING (disease)",
+        ),
+    ],
+)
+def test_advised_question_is_answered(releases: Mapping[str, Release], question: str, words: str, advised: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        releases["disease"].sql(question)
+    assert words in str(caught.value)
+    releases["disease"].sql(advised)

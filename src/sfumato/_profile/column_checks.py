@@ -219,8 +219,8 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
         )
     if pa.types.is_string(column.type) and has_decimal_commas(column.values):
         raise SchemaError(
-            f"column {column.name!r} {why}, and looks like numbers with a decimal comma: confirm this "
-            f"(`decimal=','`, in a CSV file) and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
+            f"column {column.name!r} {why}, and looks like numbers with a decimal comma: confirm this in a CSV "
+            f"file (`decimal=','`) and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
             f"(`drop={[column.name]!r}`)."
         )
     has_ranges = is_orderable(column.type)

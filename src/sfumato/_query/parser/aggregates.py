@@ -116,8 +116,8 @@ class Aggregates:
                 scores.append(f"({allowed_sql.write_sql(factor)})")
             else:
                 raise QueryError(
-                    f"{allowed_sql.write_sql(factor)} mixes public and sensitive columns; write it as a product, or as "
-                    "SUM(...) FILTER (WHERE ...)."
+                    f"{allowed_sql.write_sql(factor)} mixes public and sensitive columns; write it as a product, as "
+                    "SUM(...) + SUM(...), or as SUM(...) FILTER (WHERE ...)."
                 )
         return self._add_total(Total(self._split(where), " * ".join(factors) or None, " * ".join(scores) or None))
 
