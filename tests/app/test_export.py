@@ -130,7 +130,7 @@ def test_command_says_what_to_add_up(release: Path) -> None:
     ("arguments", "words"),
     [
         (("--values", "AIDS", "--out", "out.csv"), "'disease' has no value 'AIDS'; it has 'HIV', 'asthma'"),
-        (("--values", "", "--out", "out.csv"), "name the values to count"),
+        (("--values", "", "--out", "out.csv"), "'disease' has no value '';"),
         (("--values", "HIV", "--out", "out.xls"), "must end in .csv, .dta, .sav"),
         (("--values", "HIV", "--out", "no/out.csv"), "the directory 'no' does not exist"),
         (("--values", "HIV", "--out", "people.csv"), "'people.csv' exists"),

@@ -153,7 +153,7 @@ def test_commands_say_which_capability_they_miss(release: Release, table: Path) 
     audited = run("audit", release.path, "--original", table, "--out", "report.html", "--json")
     assert audited.code == 2
     error = audited.json["error"]
-    assert (error["kind"], error["mechanism"], error["capability"]) == ("missing-capability", "toy", "AttackModel")
+    assert (error["kind"], error["fields"]) == ("missing-capability", {"mechanism": "toy", "capability": "AttackModel"})
     assert not Path("report.html").exists()
     compared = succeed("compare", table, "--sensitive", "disease", *FLAGS, "--json").json
     (refused,) = (each for each in compared["mechanisms"] if each["mechanism"] == "toy")

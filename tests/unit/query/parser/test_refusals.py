@@ -104,7 +104,7 @@ REFUSED_QUERIES = {
     "SELECT STDDEV(Sex) FROM release WHERE disease = 'flu'": UNFIT,
     "SELECT KURTOSIS(age) FROM release WHERE disease = 'flu'": NOT_ESTIMATED,
     "SELECT SUM(disease) FROM release": UNFIT,
-    "SELECT SUM(age || disease) FROM release": r"mixes public and sensitive columns; write it as a product, or as SUM",
+    "SELECT SUM(age || disease) FROM release": r"mixes public and sensitive columns; write it as a product, as SUM",
     "SELECT (SELECT COUNT(*) FROM release) FROM release WHERE disease = 'flu'": SINGLE_ROWS,
     "SELECT COUNT(*) FROM release WHERE age > (SELECT COUNT(*) FROM release WHERE disease = 'flu')": COMPARED,
     "SELECT COUNT(*) FROM release WHERE disease IN (SELECT disease FROM release)": SINGLE_ROWS,
