@@ -46,12 +46,13 @@ def check_names(table: Any, settings: Mapping[str, Any]) -> None:
         with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
             columns = open_source(table, Path(folder) / "spool", read=make_read_options(settings)).schema.names
         check_named_columns(_list_named_columns(settings), columns)
-    for argument, form in (("domain", DOMAIN_FORM), ("hierarchy", HIERARCHY_FORM)):
-        for column, file in parse_assignments(settings[argument], form):
+    files = (("domain", "domains", DOMAIN_FORM), ("hierarchy", "hierarchies", HIERARCHY_FORM))
+    for setting, argument, form in files:
+        for column, file in parse_assignments(settings[setting], form):
             if not Path(file).exists():
+                title = "the domain file" if setting == "domain" else "the hierarchy"
                 raise SchemaError(
-                    f"there is no file {file!r}; correct `{form.strip('`').partition('=')[0]}="
-                    f"{{{column!r}: Path({file!r})}}`.",
+                    f"{title} {file!r} does not exist; correct `{argument}={{{column!r}: Path({file!r})}}`.",
                     code="missing-file",
                     fields={"file": file, "column": column},
                 )
