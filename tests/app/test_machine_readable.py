@@ -177,6 +177,8 @@ def test_notice_that_must_not_come_up_stops_everything(desk: Path, table: Path, 
         assert told.code == 1
         assert told.json["error"]["kind"] == "notice"
         assert [each["code"] for each in told.json["error"]["notices"]] == ["persons-unchecked"]
+        assert set(told.json["error"]) == {"kind", "code", "message", "fields", "notices"}
+        assert set(told.json["error"]["notices"][0]) == {"code", "grade", "sentence", "column", "numbers"}
         assert content(desk) == before
 
 

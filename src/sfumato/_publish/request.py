@@ -74,8 +74,8 @@ class Request:
         if self.schema.is_independent and not self.spec.IS_COLUMNWISE:
             raise SchemaError(
                 f"name exactly one sensitive column; {len(self.schema.combined_columns)} were named. To protect "
-                "several as one, make them a compound (`compound=['a', 'b']`); to protect each separately, use "
-                "decoys (`spec=DecoyGroups(...)`).",
+                f"several as one, use `compound={list(self.schema.combined_columns)!r}` instead of `sensitive=`; to "
+                "protect each separately, use decoys (`spec=DecoyGroups(...)`).",
                 code="several-sensitive-columns",
                 fields={"columns": len(self.schema.combined_columns)},
             )
