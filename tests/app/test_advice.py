@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from accepted import ALL_ACCEPTED, REASON
 from command_line import people
-from sfumato import BreachBound, Release, Request, Schema, plan, publish
+from sfumato import BreachBound, Grade, Release, Request, Schema, plan, publish
 from sfumato._publish.request_settings import (
     convert_setting,
     list_bound_flags,
@@ -37,6 +38,20 @@ def make_table(**columns: Sequence[Any]) -> pa.Table:
     return pa.table(people(ROWS, **columns))
 
 
+def declare(table: pa.Table, columns: Sequence[str], folder: Path) -> list[str]:
+    """Declares the values of the columns of a compound, and writes the files of their domains."""
+    for name in columns:
+        values = dict.fromkeys(value or "" for value in table.column(name).to_pylist())
+        (folder / f"{name}.txt").write_text("".join(f"{value}\n" for value in values))
+    return [f"{name}={folder / name}.txt" for name in columns]
+
+
+def list_public(table: pa.Table, settings: Settings) -> set[str]:
+    """The columns to which the settings give no other role."""
+    roles = ("sensitive", "compound", "drop", "identifier", "person")
+    return set(table.column_names) - {name for role in roles for name in settings.get(role) or ()}
+
+
 def request_plan(table: pa.Table, settings: Settings) -> None:
     """Plans a request from its settings, and raises what would stop its publication.
 
@@ -44,10 +59,16 @@ def request_plan(table: pa.Table, settings: Settings) -> None:
     """
     flags = (*list_bound_flags(), *(flag for _, _, flag in list_mechanism_flags()))
     given = {flag.name: convert_setting(flag, settings[flag.name]) for flag in flags if flag.name in settings}
-    outlook = plan(make_request(table, {"accept_exposure": REASON, **settings, **given}))
+    decided = {"public": ["*"], "accept_unique": REASON, "accept_uncovered": REASON, "accept_exposure": REASON}
+    decided["accept_disclosing"] = [
+        f"{name}={REASON}" for name in ("ward", "drug", "disease") if name in list_public(table, settings)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        decided["domain"] = declare(table, settings.get("compound") or (), Path(folder))
+        outlook = plan(make_request(table, {**decided, **settings, **given}))
     for notice in outlook.notices:
-        if notice.code == "would-be-refused":
-            raise InfeasibleError(notice.sentence)
+        if notice.grade is Grade.STOP:
+            raise InfeasibleError(" ".join([notice.sentence, *notice.ways_out]))
 
 
 def one_bound(**others: Any) -> Settings:
@@ -116,16 +137,16 @@ SITUATIONS: Mapping[str, tuple[pa.Table, Settings, Sequence[tuple[str, Settings]
     ),
     "buckets beside a public column": (
         make_table(ward=WARDS),
-        {**SENSITIVE, "diversity": 2, "accept_disclosing": ["ward"], "accept_exposure": False},
+        {**SENSITIVE, "diversity": 2, "accept_exposure": ""},
         [
             ("`spec=BreachBound(...)`", one_bound()),
-            ("`accept_exposure=True`", {"accept_exposure": REASON}),
+            ("`accept_exposure='REASON'`", {"accept_exposure": REASON}),
         ],
     ),
     "decoys beside a public column": (
         make_table(ward=WARDS),
-        {**SENSITIVE, "group_size": 2, "accept_disclosing": ["ward"], "accept_exposure": False},
-        [("`spec=BreachBound(...)`", one_bound()), ("`accept_exposure=True`", {"accept_exposure": REASON})],
+        {**SENSITIVE, "group_size": 2, "accept_exposure": ""},
+        [("`spec=BreachBound(...)`", one_bound()), ("`accept_exposure='REASON'`", {"accept_exposure": REASON})],
     ),
     "identifier that repeats": (
         make_table(patient=range(120)),
@@ -217,7 +238,7 @@ SITUATIONS: Mapping[str, tuple[pa.Table, Settings, Sequence[tuple[str, Settings]
         {**SENSITIVE, **BOUND},
         [
             ("`drop=['copy']`", {"drop": ["copy"]}),
-            ("`accept_disclosing=['copy']`", {"accept_disclosing": ["copy"]}),
+            ("`accept_disclosing={'copy': 'REASON'}`", {"accept_disclosing": ["copy=REASON"]}),
         ],
     ),
     "missing values as an error": (
@@ -269,7 +290,13 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
     table, folder = make_table(stay=[1, 2, 3, 4, 5, 6, 7]), tmp_path_factory.mktemp("releases")
     for name in ("disease", "stay"):
         publish(
-            Request(table, schema=Schema.of(name, public="*"), spec=BreachBound("1/3", "2/3"), **ALL_ACCEPTED),
+            Request(
+                table,
+                schema=Schema.of(name, public="*"),
+                spec=BreachBound("1/3", "2/3"),
+                accept_disclosing={"*": REASON},
+                **ALL_ACCEPTED,
+            ),
             folder / name,
             on_notice=lambda _: None,
         )
