@@ -77,6 +77,7 @@ def printed(made: Made) -> str:
 
 DOCUMENTS: Mapping[str, Callable[[Made], Document]] = {
     "plan": lambda made: made.planned.document(),
+    "sheet": lambda made: made.planned.decision_sheet(),
     "audit": lambda made: made.dossier.document(),
     "certificate": lambda made: make_certificate(made.release.path, DAY).document(),
     "release": lambda made: made.release.document(),
@@ -87,6 +88,7 @@ WRITERS: Mapping[str, Callable[[Made], str]] = {
     "certificate": lambda made: DOCUMENTS["certificate"](made).to_html(),
     "page": lambda made: make_question_page(made.release).to_html(),
     "plan": lambda made: DOCUMENTS["plan"](made).to_html(),
+    "sheet": lambda made: DOCUMENTS["sheet"](made).to_html(),
     "report": lambda made: DOCUMENTS["audit"](made).to_html(),
     "README": lambda made: (made.release.path / README).read_text(encoding="utf-8"),
     "printed": printed,

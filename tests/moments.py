@@ -22,14 +22,15 @@ from typing import Any
 import pyarrow as pa
 
 from accepted import ALL_ACCEPTED
-from sfumato import BreachBound, Request, Schema, publish
+from sfumato import BreachBound, Release, Request, Schema, publish, read_journal
 from sfumato._planning import plan_file
+from sfumato._publish import journal_writer
 from sfumato._release import atomic_renames, staging
 from sfumato._release.release_folder import pack
 from sfumato._release.staging import LOCK, PREFIX, make_staging_folder, move_into_place, remove_stale
 from sfumato.errors import TargetError
 
-WATCHED = {staging.__file__, atomic_renames.__file__, plan_file.__file__}
+WATCHED = {staging.__file__, atomic_renames.__file__, plan_file.__file__, journal_writer.__file__}
 
 
 def run_scenario(*arguments: str | Path | int) -> str:
@@ -183,6 +184,34 @@ def publishing(base: Path, step: int, name: str, first: str) -> None:
     print(moment)
 
 
+def journaling(base: Path, step: int, first: str) -> None:
+    """Whatever moment publishing is killed at: a release that is out has a line, and the next run goes on."""
+    desk = base / "desk"
+    kept = {"unsafe_test_key": "07" * 32, "journal": desk / "journal"}
+
+    def afresh() -> Callable[[], None]:
+        shutil.rmtree(desk, ignore_errors=True)
+        desk.mkdir()
+        publish(request(), desk / "first", **kept)
+        return lambda: publish(request(), desk / "release", **kept)
+
+    for moment, was_killed in moments(afresh, range(int(first), sys.maxsize, step)):
+        journal = read_journal(desk / "journal")
+        assert journal.is_intact, moment
+        recorded = {Path(entry.target).name: entry for entry in journal.entries}
+        if (desk / "release").exists():
+            assert recorded["release"].release == Release.open(desk / "release").digest, moment
+        if "release" in recorded and recorded["release"].outcome == "published":
+            assert (desk / "release").exists(), moment
+        assert was_killed or recorded["release"].outcome == "published"
+        publish(request(), desk / "again", **kept)
+        after = read_journal(desk / "journal")
+        assert after.is_intact, moment
+        assert after.line_digests[: len(journal.line_digests)] == journal.line_digests, moment
+        assert after.entries[-1].outcome == "published", moment
+    print(moment)
+
+
 def racing(base: Path, runs: int) -> None:
     """Several runs with one new plan file: each release that comes out is the one that the file repeats."""
     ready, go = os.pipe()
@@ -208,7 +237,12 @@ def absent(*_: Any) -> bool:
     return False
 
 
-SCENARIOS: dict[str, Callable[..., None]] = {"moving": moving, "publishing": publishing, "racing": racing}
+SCENARIOS: dict[str, Callable[..., None]] = {
+    "moving": moving,
+    "publishing": publishing,
+    "journaling": journaling,
+    "racing": racing,
+}
 
 if __name__ == "__main__":
     scenario, where, number, *rest = sys.argv[1:]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sfumato._planning.bound_for_error import bound_for_error
     from sfumato._planning.mechanism_choice import choose
     from sfumato._planning.predicted_error import ChosenMechanism
+    from sfumato._publish.journal import Journal, JournalEntry, JournalOutcome, read_journal
     from sfumato._publish.publication import Publication, publish
     from sfumato._publish.publication_plan import PublicationPlan, plan
     from sfumato._publish.request import Request
@@ -105,6 +106,9 @@ __all__ = [
     "InfeasibleError",
     "InternalError",
     "Interval",
+    "Journal",
+    "JournalEntry",
+    "JournalOutcome",
     "LinearCap",
     "LintReport",
     "LocalEngine",
@@ -154,6 +158,7 @@ __all__ = [
     "plan",
     "publish",
     "query",
+    "read_journal",
     "verify",
 ]
 
@@ -190,6 +195,9 @@ _MODULES = {
     "InternalError": "sfumato.errors",
     "Interval": "sfumato._query.estimate",
     "LinearCap": "sfumato._request.bucket_and_decoy_requirements",
+    "Journal": "sfumato._publish.journal",
+    "JournalEntry": "sfumato._publish.journal",
+    "JournalOutcome": "sfumato._publish.journal",
     "LocalEngine": "sfumato._engines.local_engine",
     "Measures": "sfumato._risk.privacy_models.measure_table",
     "MissingCapabilityError": "sfumato.errors",
@@ -234,6 +242,7 @@ _MODULES = {
     "plan": "sfumato._publish.publication_plan",
     "publish": "sfumato._publish.publication",
     "query": "sfumato._commands.release_commands",
+    "read_journal": "sfumato._publish.journal",
     "verify": "sfumato._verify.against_original",
 }
 """Where each name lives: a module is loaded when one of its names is first used, because some take long to load."""

@@ -7,7 +7,7 @@ SfumatoError
 ├── InfeasibleError      the request makes sense, and no mechanism can meet it on this table
 │   └── DecisionError    the data steward must decide something before the table can be published
 ├── TargetError          the release cannot be written where it was asked for
-├── ReleaseFormatError   a release (or plan file) is damaged, edited or too new
+├── ReleaseFormatError   a release (or plan file, or journal) is damaged, edited or too new
 ├── QueryError           the question cannot be parsed, or cannot be estimated
 ├── NoticeError          a notice came up that was to stop everything
 ├── EngineError          the workers of an engine cannot do the work
@@ -109,7 +109,7 @@ class TargetError(SfumatoError):
 
 
 class ReleaseFormatError(SfumatoError, ValueError):
-    """A release or a plan file is damaged, edited by hand, or of a newer format."""
+    """A release, a plan file or a journal is damaged, edited by hand, or of a newer format."""
 
     kind = "release-format"
 

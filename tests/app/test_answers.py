@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -33,6 +34,7 @@ from sfumato._query.answer_document import MOST_ROWS
 from sfumato._query.estimate import Estimate, Tabular
 from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.parser.answer_names import make_output_names
+from sfumato._request.person_rows import Population
 from sfumato._terminal_safe import UNPRINTABLE
 from sfumato.cli.render import GuardedConsole, show_document
 from sfumato.mechanisms.estimator import Moments
@@ -91,7 +93,7 @@ def test_numbers_stand_side_by_side_if_there_is_room_and_else_below_each_other()
 
 
 def test_groups_stand_left_and_numbers_are_lined_up() -> None:
-    shown = printed(grouped(counted(12345.0, 100.0), counted(7.0, 100.0)))
+    shown = printed(replace(grouped(counted(12345.0, 100.0), counted(7.0, 100.0)), population=Population("people")))
     assert "│ group 0 │ 12,345 ± 10 [12,325, 12,365] │" in shown
     assert "│ group 1 │      7 ± 10 [0, 27]          │" in shown
     assert "┃ name    ┃" in shown

@@ -55,7 +55,7 @@ def test_report_is_refused_before_anything_takes_long(desk: Path, filed: tuple[s
     assert "would lie in a release" in fail(desk, *filed, "--out", desk / "own" / "report.html")
     assert "ends in .html" in fail(desk, *filed, "--out", "report.pdf")
     assert "name that release with --second" in fail(desk, *filed, "--out", "r.html", "--second-plan-file", "plan.json")
-    assert "must end in .csv or .jsonl" in fail(desk, *filed, "--out", "r.html", "--questions", "people.txt")
+    assert "must end in .csv, .jsonl, .sql" in fail(desk, *filed, "--out", "r.html", "--questions", "people.xls")
     (desk / "context.toml").write_text("[decision]\nverdict = 'fine'\n", encoding="utf-8")
     said = fail(desk, *filed, "--out", "r.html", "--context", "context.toml")
     assert said.startswith("'verdict' is not a key of [decision]; use one of: purpose")

@@ -26,6 +26,7 @@ from command_line import Outcome, complaint, run, succeed
 from refusals import refuses
 from releases import SENSITIVE, WAYS, published_by
 from sfumato._core.cell_values import Value
+from sfumato._query.batch_queries import read_numbered_batch
 from sfumato._query.counting.count_request import CountQuery, Range
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._query.release import Release
@@ -372,6 +373,21 @@ def test_marks_of_windows_and_line_ends_within_a_question_are_read(folder: Path,
         assert_same(answer, expected)
 
 
+@pytest.mark.parametrize("name", ["questions.sql", "questions.txt"])
+def test_text_has_one_question_in_each_line(folder: Path, tmp_path: Path, name: str) -> None:
+    sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"
+    (tmp_path / name).write_text(f"-- the flu\n\n  {sql};\r\n{sql}\n")
+    assert read_numbered_batch(tmp_path / name) == [(3, sql), (4, sql)]
+    assert len(answered(folder, tmp_path / name)) == 2
+
+
+def test_questions_have_the_numbers_of_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "some.csv").write_text("sql\nSELECT 1\n\nSELECT 2\n")
+    (tmp_path / "some.jsonl").write_text('\n{"sql": "SELECT 1"}\n\n{"sql": "SELECT 2"}\n')
+    for name in ("some.csv", "some.jsonl"):
+        assert read_numbered_batch(tmp_path / name) == [(2, "SELECT 1"), (4, "SELECT 2")]
+
+
 def _refused(folder: Path, path: Path) -> str:
     outcome: Outcome = run("query", folder, "--batch", path, "--json")
     return complaint(outcome)
@@ -397,7 +413,7 @@ def _refused(folder: Path, path: Path) -> str:
 )
 def test_file_that_is_no_batch_is_refused(folder: Path, tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    assert "is not a batch of questions: write a CSV with a column sql, or lines" in _refused(folder, tmp_path / name)
+    assert "is not a batch of questions: write one question in each line" in _refused(folder, tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -409,10 +425,10 @@ def test_batch_that_is_no_text_is_refused(folder: Path, tmp_path: Path, content:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["questions.txt", "questions", "questions.json", "questions.parquet"])
+@pytest.mark.parametrize("name", ["questions.text", "questions", "questions.json", "questions.parquet"])
 def test_file_of_another_kind_is_refused(folder: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("sql\nSELECT COUNT(*) FROM release\n")
-    assert "must end in .csv or .jsonl" in _refused(folder, tmp_path / name)
+    assert "must end in .csv, .jsonl, .sql" in _refused(folder, tmp_path / name)
 
 
 def test_file_that_is_not_there_or_a_directory_is_refused(folder: Path, tmp_path: Path) -> None:

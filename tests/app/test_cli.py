@@ -384,7 +384,7 @@ def test_notice_counts_the_records_left_out(desk: Path) -> None:
 
 
 def test_notice_asks_for_the_person_of_each_row(desk: Path) -> None:
-    table = write_csv(desk / "people.csv", people(number=range(60)))
+    table = write_csv(desk / "people.csv", people(number=range(100, 160)))
     assert len(said(succeed(*publishing(table, "--identifier", "number")), "(--person)")) == 1
     assert said(succeed(*publishing(table, "--person", "number", out="checked")), "(--person)") == []
 
@@ -491,7 +491,7 @@ def test_info_tells_machines_the_exact_design(release: Path) -> None:
 def test_query_keeps_its_contract_with_machines(release: Path) -> None:
     sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu' AND sex = 'F'"
     found = succeed("query", release, sql, "--json").json
-    assert list(found) == ["format", "columns", "rows", "method", "assumption", "level", "counted"]
+    assert list(found) == ["format", "columns", "rows", "method", "assumption", "level", "counted", "population"]
     assert found["columns"] == ["n", "n_se", "n_low", "n_high"]
     assert found["level"] == 0.95
     (row,) = found["rows"]
@@ -681,6 +681,7 @@ def test_demo_keeps_its_files_on_request(desk: Path) -> None:
         "diagnoses.txt",
         "chapters.csv",
         "release",
+        "journal.jsonl",
     }
     assert {path.name for path in (desk / "shown" / "release").iterdir()} == FILES
     assert "are in shown" in outcome.words

@@ -366,8 +366,14 @@ def test_a_value_in_every_group_has_no_amplification_in_json(desk: Path) -> None
             {"a": 5, "b": 4, "c": 3, "d": 1},
             "one value belongs to 5 of 13 records, but groups of 3 allow at most",
         ),
-        ({"a": 5, "b": 4, "c": 3, "d": 1}, "4 records a value; choose a group size of at most 2, or merge values"),
-        ({"a": 9, "b": 2, "c": 2}, "more than half of the records have it, so no group size works."),
+        (
+            {"a": 5, "b": 4, "c": 3, "d": 1},
+            "use at most --group-size 2, or one bound (--prior with --posterior).",
+        ),
+        (
+            {"a": 9, "b": 2, "c": 2},
+            "so no group size works: use caps (--cap-factor",
+        ),
     ],
 )
 def test_a_group_size_that_cannot_be_had_names_the_largest(desk: Path, counts: dict[str, int], words: str) -> None:
@@ -442,7 +448,7 @@ def test_numbers_are_suppressed_but_not_merged(desk: Path) -> None:
     table = write_parquet(desk / "table.parquet", {"number": list(range(162)), "disease": values})
     options = (*THREES, "--ratio-limit", "10")
     sentence = refused(desk, *publishing(table, *options, "--rare", "merge"))
-    assert sentence == "rare values of 'disease' cannot be merged, because they are not text; suppress them."
+    assert sentence.endswith("because they are not text; suppress them (--rare suppress).")
     succeed(*publishing(table, *options, "--rare", "suppress"))
     published = set(pq.read_table(desk / "release" / DATA).column("disease").to_pylist())
     assert None in published

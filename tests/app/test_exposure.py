@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -19,10 +20,13 @@ from accepted import ALL_ACCEPTED, give_reasons
 from command_line import list_stops, succeed, write_parquet
 from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, patients, spread
 from selection import examples
+from sfumato import publish
+from sfumato._publish import publication_plan
 from sfumato._publish.publication_plan import plan
 from sfumato._publish.request import Request
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.schema import Schema
+from sfumato._request.warnings import NoticeWarning
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms._randomized_response import small_domain
 from slow_beliefs import beliefs, right
@@ -32,6 +36,9 @@ Cells = Sequence[Mapping[Any, tuple[int, Fraction]]]
 
 Bounds = Mapping[Any, tuple[Fraction, Fraction]]
 """The prior and the posterior of each protected value."""
+
+NUMBERED = tuple(zip("pqrstu", (1, 7, 11, 13, 17, 19), strict=True))
+"""Columns of which any two identify nearly every record."""
 
 THIRDS = (Fraction(1, 3), Fraction(2, 3))
 
@@ -189,6 +196,92 @@ def test_machines_are_told_how_many_are_alone(desk: Path) -> None:
     binned = succeed(*asked, "--ranges", "age=0,110,300").json["uniqueness"]
     assert binned["before_bins"] == whole
     assert (binned["alone"], binned["below_5"], binned["below_11"]) == (0, 0, 0)
+
+
+def ward_patients(rows: int = 600) -> dict[str, list[Any]]:
+    """Patients of whom many are unique by age, weight and ward."""
+    chance = random.Random(3)
+    return {
+        "age": [chance.randrange(18, 98) for _ in range(rows)],
+        "weight": [chance.randrange(45, 120) for _ in range(rows)],
+        "ward": [chance.choice(["surgery", "medicine"]) for _ in range(rows)],
+        "disease": [chance.choice("abcdefghijkl") for _ in range(rows)],
+    }
+
+
+def test_plan_proposes_recodings_that_have_the_promised_effect(desk: Path) -> None:
+    """What is to be typed is accepted, and leaves the share that was promised."""
+    asked = ["plan", write_parquet(desk / "t.parquet", ward_patients()), "--sensitive", "disease", *BOUND]
+    found = succeed(*asked, "--json").json
+    proposals = found["recodings"]
+    assert proposals["records"] == 600
+    assert {item["column"] for item in proposals["single"]} == {"age", "weight"}
+    assert all(item["alone_before"] == found["uniqueness"]["alone"] for item in proposals["single"])
+    for item in proposals["single"][:3]:
+        after = succeed(*asked, *shlex.split(item["recommendation"]), "--json").json["uniqueness"]["alone"]
+        assert after == item["alone_after"] < item["alone_before"]
+    together = [word for item in proposals["combined"] for word in shlex.split(item["recommendation"])]
+    last = succeed(*asked, *together, "--json").json
+    assert last["uniqueness"]["alone"] == proposals["combined"][-1]["alone_after"]
+    words = succeed(*asked).words
+    assert "the best for its loss first" in words
+    assert "Drop more columns" not in words
+
+
+def test_plan_proposes_nothing_where_hardly_anybody_is_unique(desk: Path) -> None:
+    asked = ["plan", write_parquet(desk / "t.parquet", ward_patients()), "--sensitive", "disease", *BOUND]
+    coarse = succeed(*asked, "--drop", "weight", "--ranges", "age=0,50,100", "--json").json
+    assert (coarse["uniqueness"]["alone"], coarse["recodings"]) == (0, None)
+
+
+def test_column_with_a_declared_domain_is_only_dropped(desk: Path) -> None:
+    """A column has a domain or ranges, not both; where nothing helps, the plan says so."""
+    asked = ["plan", write_parquet(desk / "t.parquet", ward_patients()), "--sensitive", "disease", *BOUND]
+    (desk / "ages").write_text("".join(f"{age}\n" for age in range(18, 98)))
+    found = succeed(
+        *asked, "--domain", "age=ages", "--drop", "weight", "--drop", "ward", "--keep", "age", "--json"
+    ).json
+    assert found["recodings"] is None
+    found = succeed(*asked, "--domain", "age=ages", "--json").json["recodings"]
+    assert {item["kind"] for item in found["single"] if item["column"] == "age"} == {"drop"}
+    rows = 300
+    columns = {name: [f"{name}{(place * step) % rows // 2}" for place in range(rows)] for name, step in NUMBERED}
+    table = write_parquet(desk / "many.parquet", {**columns, "disease": spread([25] * 12)})
+    words = succeed("plan", table, "--sensitive", "disease", *BOUND).words
+    assert "Drop more columns" in words
+
+
+def test_proposals_do_not_follow_the_sensitive_column() -> None:
+    columns, chance = ward_patients(), random.Random(4)
+    found = []
+    for _ in range(2):
+        request = Request(
+            pa.table(columns), schema=Schema.of("disease", public="*"), spec=BreachBound("1/10", "1/3"), **ALL_ACCEPTED
+        )
+        found.append(plan(request).recodings)
+        columns["disease"] = chance.choices("abcd", k=600)
+    assert found[0] is not None
+    assert found[0].single
+    assert found[0] == found[1]
+
+
+def test_publishing_searches_no_recodings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It takes time, and whoever publishes has planned."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(publication_plan, "search_recodings", fail)
+    request = Request(
+        pa.table(ward_patients()),
+        schema=Schema.of("disease", public="*"),
+        spec=BreachBound("1/10", "1/3"),
+        **ALL_ACCEPTED,
+    )
+    with pytest.raises(AssertionError):
+        plan(request)
+    with pytest.warns(NoticeWarning):
+        assert publish(request, tmp_path / "release").uniqueness.after_bins.unique_share > 0.01
 
 
 @settings(max_examples=examples(25))

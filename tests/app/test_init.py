@@ -52,6 +52,12 @@ def drafted(table: Path, *options: str) -> str:
     return Path("request.toml").read_text(encoding="utf-8")
 
 
+def listed(text: str) -> list[str]:
+    """The columns of the list `public`, the undecided ones with a mark."""
+    (lines,) = re.findall(r"^public = \[\n(.*?)^\]$", text, re.MULTILINE | re.DOTALL)
+    return re.findall(r'^    ((?:# )?"[^"]*"),', lines, re.MULTILINE)
+
+
 def decided(text: str, *keys: str) -> str:
     """A file in which some decisions were taken: their lines have lost the mark of a comment."""
     for key in keys:
@@ -68,17 +74,20 @@ def test_roles_are_guessed(hospital: Path) -> None:
     assert written["columns"] == {
         "person": "patient_nbr",
         "identifier": ["encounter_id", "notes"],
-        "drop": ["last_name", "weight", "income", "zip"],
+        "drop": ["last_name", "weight", "zip"],
+        "public": ["race", "gender", "age", "admitted", "ward", "labs"],
     }
-    assert list(written["ranges"]) == ["admitted"], "days can be looked up; numbers are better left to the holder"
-    assert re.search(r'^#   "admitted" +# published in ranges, see \[ranges\] below$', text, re.MULTILINE)
+    assert listed(text)[-2:] == ['# "income"', '# "diagnosis"'], "what looks sensitive is never public by default"
+    assert list(written["ranges"]) == ["admitted", "income"], "days can be looked up, incomes are nearly unique"
+    assert re.search(r'^    "admitted", +# published in ranges, see \[ranges\] below$', text, re.MULTILINE)
     assert "\n# age = [" in text
-    assert not written["protection"]
-    assert re.search(r'^#   "labs" +# "\?" is a missing value; many different values', text, re.MULTILINE)
+    assert written["protection"] == {"prior": "1/5"}, "five values, and the missing one"
+    assert re.search(r'^    "labs", +# "\?" is a missing value; many different values', text, re.MULTILINE)
     assert re.search(r'"weight", +# "\?" is a missing value; mostly missing$', text, re.MULTILINE)
-    assert re.search(r'"income", +# nearly unique: could be published in ranges', text)
+    assert re.search(r'# "income", +# DECIDE: looks sensitive; nearly unique: could be published in ranges', text)
     assert re.search(r'"last_name", +# names people$', text, re.MULTILINE)
-    assert re.search(r'^#   "gender" +# "Unknown/Invalid" may be a missing value$', text, re.MULTILINE)
+    assert re.search(r'"notes", +# free text, which can name people$', text, re.MULTILINE)
+    assert re.search(r'^    "gender", +# "Unknown/Invalid" may be a missing value$', text, re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -107,10 +116,12 @@ def test_table_of_a_german_hospital_is_understood(german: Path) -> None:
         "sensitive": ["Diagnose"],
         "person": "Patienten-Nr",
         "drop": ["Geburtsdatum", "Aufnahme", "Kosten"],
+        "public": ["Station"],
     }
     assert re.search(r'"Aufnahme", +# nearly unique: could be published in ranges', text)
     lines = text.splitlines()
-    assert any(line.startswith("# Aufnahme = [1900-01-01, ") for line in lines)
+    assert any(line.startswith("Aufnahme = [1900-01-01, ") for line in lines)
+    assert written["protection"] == {"prior": "1/3"}
     assert '# one_row = "first:Aufnahme"' in lines, "the date of birth puts nobody's rows in order"
 
 
@@ -151,24 +162,24 @@ def test_decisions_are_left_open_with_a_line_each(hospital: Path) -> None:
         '# one_row = "first:admitted"',
         '# one_row = "last:admitted"',
         '# one_row = "random"',
-        '# surplus = "drop"',
-        '# prior = "1/10"',
-        '# posterior = "1/3"',
+        '# rows_per_person = "2 at random"',
+        '# posterior = "1/2"',
         '# missing = ["?", "Unknown/Invalid"]',
         '# diagnosis = "values.txt"',
     ]:
         assert line in text.splitlines()
-    assert text.count("# DECIDE: ") == 3
+    assert len(re.findall("^# DECIDE: ", text, re.MULTILINE)) == 4
     assert text.endswith("#   sfumato plan request.toml\n#   sfumato publish request.toml\n")
 
 
 @pytest.mark.usefixtures("desk")
 def test_command_says_what_is_left_to_do(hospital: Path) -> None:
-    assert succeed("init", hospital).out.splitlines() == [
+    assert succeed("init", hospital).out.splitlines()[1:] == [
         "written to request.toml; open it in an editor, check it, and decide:",
         "  1. which column is sensitive",
         "  2. what to do with several rows of a person",
-        "  3. how much anyone may learn about a person (prior and posterior)",
+        "  3. what to do with columns that look sensitive (DECIDE in the list public)",
+        "  4. how much anyone may learn about a person (posterior)",
         "then run: sfumato plan request.toml",
     ]
 
@@ -183,8 +194,9 @@ def test_completed_file_is_planned_and_published(desk: Path) -> None:
     text = (desk / "request.toml").read_text()
     assert 'person = "patient_nbr"' in text.splitlines()
     assert "one_row" not in text
-    text = decided(text, "sensitive", "prior", "posterior", "age", "labs", "income")
-    (desk / "request.toml").write_text(re.sub(r'\n    "income".*', "", text))
+    text = decided(text, "sensitive", "posterior", "age", "labs").replace('# "income",', '"income",')
+    text = text.replace('sensitive = "income"', 'sensitive = "diagnosis"')
+    (desk / "request.toml").write_text(text)
     succeed("plan", "request.toml")
     succeed("publish", "request.toml")
     succeed("verify", "release", "--original", "stays.csv")
@@ -196,7 +208,7 @@ def test_completed_file_is_planned_and_published(desk: Path) -> None:
 def test_file_that_is_not_completed_says_what_is_lacking(hospital: Path) -> None:
     drafted(hospital)
     assert "no protection was chosen" in complaint(run("plan", "request.toml"))
-    Path("request.toml").write_text(decided(Path("request.toml").read_text(), "prior", "posterior"))
+    Path("request.toml").write_text(decided(Path("request.toml").read_text(), "posterior"))
     assert "name the column to protect" in complaint(run("plan", "request.toml"))
 
 
@@ -206,8 +218,9 @@ def test_known_sensitive_column_is_no_decision(hospital: Path) -> None:
     columns = tomllib.loads(text)["columns"]
     assert columns["sensitive"] == ["income"]
     assert columns["drop"] == ["last_name", "weight", "zip"]
-    assert '# income = "values.txt"' in text
-    assert text.count("# DECIDE: ") == 2
+    assert "values.txt" not in text, "the ranges declare what an income may be"
+    assert tomllib.loads(text)["ranges"]["income"]
+    assert listed(text)[-1] == '# "diagnosis"'
 
 
 def test_sensitive_column_that_is_not_there_is_refused(desk: Path) -> None:
@@ -302,7 +315,7 @@ def test_path_leads_from_the_file_to_the_table(desk: Path) -> None:
     path = desk / "requests" / "first.toml"
     assert tomllib.loads(path.read_text())["table"]["path"] == "../data/people.csv"
     assert "sfumato plan first.toml" in path.read_text()
-    path.write_text(decided(path.read_text(), "sensitive", "prior", "posterior"))
+    path.write_text(decided(path.read_text(), "sensitive", "posterior"))
     succeed("plan", "requests/first.toml")
 
 

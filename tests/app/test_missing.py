@@ -90,7 +90,8 @@ def kinds_of_tables() -> dict[str, Any]:
 def test_texts_of_any_table_are_missing_where_they_are_marked(kind: str, desk: Path) -> None:
     source = open_source(kinds_of_tables()[kind], desk / "spool", read=ReadOptions(missing=("?", "NA", "4")))
     rows = [row for batch in source.read_batches(["number", "text"], 2) for row in batch.to_pylist()]
-    assert rows == [{"number": 1 + place, "text": text} for place, text in enumerate(["x", None, None, None, ""])]
+    numbers, texts = [1, 2, 3, None, 5], ["x", None, None, None, ""]
+    assert rows == [{"number": number, "text": text} for number, text in zip(numbers, texts, strict=True)]
     assert source.schema.field("text").type == pa.string()
     assert source.rows == 5
 

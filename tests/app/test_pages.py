@@ -14,7 +14,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
-from command_line import BOUND, complaint, fail, run, succeed, write_csv
+from command_line import BOUND, complaint, fail, run, succeed, write_csv, write_parquet
 from generated_pages import WRITERS, made
 from releases import people as table_of_people
 from sfumato import Answer, Estimate, compare
@@ -138,9 +138,9 @@ def look(browser: Browser) -> Callable[..., Seen]:
 
 @pytest.mark.slow
 def test_pages_open_alone_at_every_width_by_night_and_on_paper(tmp_path: Path, look: Callable[..., Seen]) -> None:
-    """A certificate is one sheet; others begin a sheet with each of their large sections."""
+    """A certificate and a decision sheet are one sheet; others begin a sheet with each of their large sections."""
     found = made("subset", tmp_path, table_of_people(600))
-    for name, sheets in (("certificate", 1), ("plan", 4), ("report", 10), ("comparison", 7)):
+    for name, sheets in (("sheet", 1), ("certificate", 1), ("plan", 5), ("report", 10), ("comparison", 7)):
         page = tmp_path / f"{name}.html"
         write = WRITERS.get(name, lambda made: compare(made.request).document().to_html())
         page.write_text(write(found), encoding="utf-8")
@@ -156,6 +156,41 @@ def test_pages_open_alone_at_every_width_by_night_and_on_paper(tmp_path: Path, l
             assert seen.hindrances == [], name
             assert seen.complaints == []
             assert seen.asked == [page.as_uri()]
+
+
+def test_decision_sheet_is_a_private_file_beside_the_plan(table: Path) -> None:
+    Path("context.toml").write_text('[decision]\npurpose = "a study of the flu"\n')
+    Path("about.toml").write_text('title = "People with a cold"\n')
+    asked = ["plan", table, "--sensitive", "disease", *BOUND]
+    outcome = succeed(*asked, "--sheet", "s.html", "--context", "context.toml", "--describe", "about.toml")
+    assert "written to s.html (private)" in outcome.out
+    text = Path("s.html").read_text(encoding="utf-8")
+    assert stat.S_IMODE(Path("s.html").stat().st_mode) == 0o600
+    assert "a study of the flu" in text
+    assert "People with a cold" in text
+    assert "s.html" in fail(table.parent, *asked, "--sheet", "s.html")
+    succeed(*asked, "--sheet", "s.html", "--force", "--decider", "Ada Lovelace")
+    assert "Ada Lovelace" in Path("s.html").read_text(encoding="utf-8")
+    assert "--sheet" in fail(table.parent, *asked, "--context", "context.toml")
+    assert "--sheet" in fail(table.parent, *asked, "--sheet", "new.html", "--report", "new.html")
+    fail(table.parent, *asked, "--sheet", "new.html", "--context", "none.toml")
+
+
+@pytest.mark.slow
+def test_decision_about_fifteen_columns_is_one_sheet(desk: Path, look: Callable[..., Seen]) -> None:
+    """With long names, reasons, ranges, questions, accepted stops and open decisions."""
+    columns = {f"public column number {number}": [f"value {number % 3}", "other"] for number in range(12)}
+    table = table_of_people(600, **columns)
+    write_parquet(desk / "people.parquet", table)
+    lines = "\n".join(f'"{name}" = "needed for the study, protocol section 7"' for name in columns)
+    Path("context.toml").write_text(f'[decision]\nname = "Ada Lovelace"\nrole = "officer"\n[columns]\n{lines}\n')
+    condition = " AND ".join(f"\"{name}\" = 'other'" for name in columns)
+    Path("questions.sql").write_text(f"SELECT COUNT(*) FROM release WHERE disease = 'flu' AND {condition}\n" * 4)
+    options = [f"--accept-disclosing={name}" for name in (*columns, "age", "sex")]
+    asked = ["--sensitive", "disease", "--ranges", "age=0,40,100", *BOUND, *options]
+    sheet = ["--sheet", "sheet.html", "--context", "context.toml", "--questions", "questions.sql"]
+    succeed("plan", "people.parquet", *asked, *sheet)
+    assert look(desk / "sheet.html", 1000).sheets == 1
 
 
 @pytest.mark.slow

@@ -114,7 +114,8 @@ def test_request_file_leads_there_with_three_decisions(raw: Path) -> None:
     for guess in ('"stay_id"', '"icd"', 'person = "patient_nbr"', '# one_row = "first:admitted"', 'missing = ["?"]'):
         assert guess in text
     decided = text.replace('# one_row = "first:admitted"', 'one_row = "first:admitted"')
-    decided = decided.replace('# prior = "1/10"', 'prior = "1/10"').replace('# posterior = "1/3"', 'posterior = "1/3"')
+    assert 'prior = "1/10"' in text.splitlines()
+    decided = decided.replace('# posterior = "1/3"', 'posterior = "1/3"')
     Path("request.toml").write_text(decided)
     succeed("plan", "request.toml")
     found = succeed("publish", "request.toml", "--out", "release", "--plan-file", "plan.json", "--json").json

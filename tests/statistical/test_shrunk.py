@@ -103,6 +103,45 @@ def test_neither_counts_without_negative_ones_nor_counts_pulled_a_little_have(na
         assert not is_nearer(other, closed, 0.5)
 
 
+PART = 6
+"""The values are taken for those of a compound: of one column with 5 values, and another with so many."""
+
+
+def count_part(name: str, method: str, *, is_whole: bool) -> Floats:
+    """The counts of the first column by condition, or of each condition as if it were a whole release."""
+    design, counts = tally(name)
+    tallies = [counts]
+    if is_whole:
+        lines = [counts.take(np.array([number])) for number in range(CONDITIONS)]
+        tallies = [line.attach_context(Tally(line.counts, line.rows), None) for line in lines]
+    sets, count = list(np.arange(SIZE).reshape(-1, PART)), REGISTRY[name].estimators[method].count
+    return np.concatenate([np.array([each.value for each in count(design, one, sets)]).T for one in tallies])
+
+
+def is_part_nearer(one: Floats, other: Floats) -> bool:
+    """Whether the squared errors of a column's counts are surely below the other's, but for a chance of ALPHA."""
+    held = truths().reshape(CONDITIONS, -1, PART).sum(axis=2)
+    gained = ((other - held) ** 2 - (one - held) ** 2).sum(axis=1)
+    reach = -NormalDist().inv_cdf(ALPHA) * float(gained.std(ddof=1)) / math.sqrt(len(gained))
+    return float(gained.mean()) > reach
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+@pytest.mark.parametrize("name", ["uniform", "subset"])
+def test_shrunk_counts_of_one_column_of_a_compound_are_nearer_than_unbiased_ones(name: str, is_whole: bool) -> None:
+    shrunk, closed = (count_part(name, method, is_whole=is_whole) for method in ("shrunk", "closed"))
+    assert is_part_nearer(shrunk, closed)
+    assert shrunk.sum(axis=1) == pytest.approx(truths().sum(axis=1), rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["uniform", "subset"])
+def test_sums_of_counts_without_negative_ones_are_not(name: str) -> None:
+    """The power of the test: together these are more than there are people."""
+    without = np.maximum(counted(name, "closed"), 0.0).reshape(CONDITIONS, -1, PART).sum(axis=2)
+    assert not is_part_nearer(without, count_part(name, "closed", is_whole=False))
+    assert (without.sum(axis=1) > truths().sum(axis=1)).all()
+
+
 @pytest.mark.parametrize(("method", "factor"), [("fitted", 0.8), ("paper", 1.03)])
 def test_shrunk_counts_of_decoys_are_nearer_than_the_default_and_than_the_papers(method: str, factor: float) -> None:
     assert is_nearer(counted("decoys", "shrunk"), counted("decoys", method), factor)

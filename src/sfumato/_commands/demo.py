@@ -191,7 +191,8 @@ def demo(folder: str | Path, rows: int = ROWS, engine: Engine | None = None) -> 
     schema = Schema.of(SENSITIVE, person="patient", public=public, domains={SENSITIVE: tuple(DIAGNOSES)})
     # Notices are ignored, because the table is invented.
     request = Request(table, schema=schema, spec=BOUND, accept_unique="These patients are invented.")
-    publication = publish(request, folder / "release", engine=engine, on_notice=lambda notice: None)
+    journal = folder / "journal.jsonl"
+    publication = publish(request, folder / "release", engine=engine, on_notice=lambda notice: None, journal=journal)
     verification = verify(folder / "release", table)
     answers = [line for title, sql in QUESTIONS for line in _ask(publication, table, title, sql)]
     return Demonstration(table, publication, verification, tuple(answers))

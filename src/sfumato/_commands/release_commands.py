@@ -35,6 +35,7 @@ def info(release: str | Path | Release) -> Json:
         "sensitive": manifest.sensitive_name,
         "persons": None if manifest.person_check is None else manifest.person_check.to_json(),
         "counted": manifest.count_unit,
+        "population": str(manifest.population),
         "public": list(manifest.public_columns),
         "values": {name: values_to_json(values) for name, values in opened.values.items()},
         "published_at": dict(manifest.published_levels),

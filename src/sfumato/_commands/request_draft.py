@@ -11,17 +11,19 @@ import os
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sfumato._core.object_store import Address
 from sfumato._core.small_text_files import TOML
 from sfumato._profile.role_guessing import ColumnGuess, TableGuess
+from sfumato._profile.untidy_values import Untidy
 from sfumato._readers import tables_in_files
 from sfumato._readers.read_options import POINT
 from sfumato._readers.reader_registry import find_reader_of_address, hide_secrets
 from sfumato._release.staging import check_outside
+from sfumato._request.belief_bounds import propose_bound
 from sfumato._request.schema import Role
 from sfumato._terminal_safe import UNPRINTABLE, escape_unprintable
 from sfumato.errors import SchemaError, SourceError, TargetError
@@ -55,32 +57,40 @@ Also found: {found}. If they mark missing values, and are not values themselves,
 """
 SENSITIVE = """
 DECIDE: which column must stay confidential, such as a diagnosis or an income? sfumato protects its values.{likely} If
-the column is in a list below, remove it there.
+you name a column that stands without a "#" in a list below, remove it there.
 """
 ANY_PERSON = """
 DECIDE: which column identifies the person of each row, such as a patient number? The guarantee is for persons with one
-row; with this column, sfumato checks that nobody has two. The column itself is dropped. If it is in a list below,
-remove it there.
+row; with this column, sfumato checks that nobody has two. The column itself is not published, and may stay in the lists
+identifier and drop. Without such a column you can state that each row is a different person. The release prints your
+statement. Choose one of these lines:
 """
+EACH_ROW = "# each_row_is_a_person = true"
 PERSON = "Identifies the person of each row. It is not published."
 SEVERAL_ROWS = """
 DECIDE: persons have several rows, and every further row reveals more about the same person. You can publish one row of
 each person: the first or the last by a column such as a date, or a random one. Or you can publish up to K rows of each,
 and drop the others. The guarantee then covers the K rows together, at the cost of accuracy. Choose one of the four:
 """
+ROWS_AT_RANDOM = '# rows_per_person = "2 at random"'
 IDENTIFIER = "Names a person or a case. It is not published."
 DROPPED = """
-Also not published, because the column could identify a person, or has little content. To publish a column, remove it
-from this list. A nearly unique column then needs ranges in [ranges], or the option keep to confirm it.
+Also not published, because the column could identify a person, or has little content. To publish a column, move its
+line to public. A nearly unique column without ranges below then also needs the option keep, which confirms it.
 """
 PUBLIC = """
-All other columns are published unchanged, for everybody to see. Could one of them, or several together, identify a
-person? Then add it to drop, or publish it in ranges.
+Published unchanged or in the ranges below, for everybody to see. Could one of these columns, or several together,
+identify a person? Then move its line to drop, or publish it in ranges. A column in no list is undecided, and sfumato
+does not publish the table before you decide.
+"""
+UNDECIDED = """
+DECIDE: a line with DECIDE looks sensitive, or discloses what may be sensitive. Remove its "#" to publish the column for
+everybody to see. Otherwise move it to drop, or name it in sensitive.
 """
 RANGES = """
 Ranges in which numbers and dates are published: [0, 20, 40] makes two, from 0 to below 20 and from 20 to 40; inf means
 no limit. Wider ranges make it harder to identify a person. The edges are round numbers, not values of the table: change
-them to suit your readers.
+them to suit your readers. A line for a column that is not published has no effect.
 """
 DAYS = """
 Dates are published in ranges unless you remove the line: others may be able to look up the day of an admission.
@@ -93,8 +103,10 @@ published too.
 """
 PROMISE = """
 DECIDE: how much may anyone learn about a person? With the two numbers below: anyone who thinks a statement about a
-person's sensitive value at most 10% likely (the prior) can think it at most 33% likely (the posterior) after seeing the
-release. A smaller posterior protects more, and makes counts less accurate; `sfumato plan` shows by how much.
+person's sensitive value at most {prior} likely (the prior) can think it at most {posterior} likely (the
+posterior) after seeing the release. A smaller posterior protects more, and makes counts less accurate; `sfumato plan`
+shows by how much. The proposal is larger if the sensitive column has few values, so this private file shows whether it
+has. For another kind of protection, such as groups of decoys, remove the prior.
 """
 RELEASE = "The place of the release: a new directory, or a file that ends in .zip."
 PLAN_FILE = """
@@ -142,10 +154,10 @@ def draft(
         ["[columns]", *writer.write_sensitive()],
         writer.write_person(),
         writer.write_dropped(),
-        [*format_remark(PUBLIC), *list_columns(writer.select_columns(Role.PUBLIC), "#   ", "")],
+        writer.write_public(),
         writer.write_ranges(),
-        ["[domains]", *format_remark(DOMAINS), f'# {format_key(writer.example_column)} = "values.txt"'],
-        ["[protection]", *format_remark(PROMISE), '# prior = "1/10"', '# posterior = "1/3"'],
+        writer.write_domains(),
+        writer.write_protection(),
         [
             "[output]",
             *format_remark(RELEASE),
@@ -154,7 +166,7 @@ def draft(
             '# plan_file = "private.plan"',
         ],
     ]
-    decisions = (*writer.open_decisions, "how much anyone may learn about a person (prior and posterior)")
+    decisions = (*writer.open_decisions, "how much anyone may learn about a person (posterior)")
     name = escape_unprintable(shlex.quote(target.name))
     steps = [f"#   {number}. {decision}" for number, decision in enumerate(decisions, 1)]
     commands = [f"#   sfumato plan {name}", f"#   sfumato publish {name}"]
@@ -223,12 +235,17 @@ def add_remarks(line: str, column: ColumnGuess) -> str:
     return f"{line}  # {'; '.join(column.remarks)}" if column.remarks else line.rstrip()
 
 
-def list_columns(columns: Sequence[ColumnGuess], before: str, after: str) -> Iterator[str]:
-    """One line for each column, with its remarks."""
-    names = [f"{before}{quote_toml(column.name)}{after}" for column in columns]
+def list_columns(columns: Sequence[ColumnGuess], undecided: Collection[ColumnGuess] = ()) -> Iterator[str]:
+    """One line of a list for each column, with its remarks; those of undecided columns are comments."""
+    names = [f"    {'# ' if column in undecided else ''}{quote_toml(column.name)}," for column in columns]
     width = max((len(name) for name in names if len(name) <= WIDEST_NAME), default=0)
     for column, name in zip(columns, names, strict=True):
         yield add_remarks(f"{name:{width}}", column)
+
+
+def _explain_decision(column: ColumnGuess) -> str:
+    """The remark beside a column that only the data steward can decide about."""
+    return "DECIDE: looks sensitive" if column.may_be_sensitive else "DECIDE"
 
 
 class _DraftWriter:
@@ -239,15 +256,27 @@ class _DraftWriter:
         self.sensitive = sensitive
         self.open_decisions: list[str] = []
         self.columns = [column for column in guess.columns if column.name not in sensitive]
-        candidates = [column for column in self.select_columns(Role.PUBLIC, Role.DROPPED) if column.may_be_sensitive]
-        self.likely_columns = [
-            column.name for column in sorted(candidates, key=lambda column: column.role is Role.DROPPED)
-        ][:MOST_LIKELY]
+        candidates = sorted(
+            (column for column in self.columns if self._may_be_chosen(column)),
+            key=lambda column: column.role is not Role.PUBLIC,
+        )
+        self.likely_columns = [column.name for column in candidates][:MOST_LIKELY]
         self.example_column = next(iter((*sensitive, *self.likely_columns)), ANY_COLUMN)
 
+    def _may_be_chosen(self, column: ColumnGuess) -> bool:
+        """Whether a column may be the sensitive one that the data steward has yet to name."""
+        can_be_protected = column.domain_size > 0 and Untidy.FREE_TEXT not in column.untidy_kinds
+        return column.may_be_sensitive and can_be_protected and column.role is not Role.PERSON
+
+    def is_undecided(self, column: ColumnGuess) -> bool:
+        """Whether the draft gives a column no role, because it looks sensitive or discloses what may be."""
+        if column.role is Role.PUBLIC:
+            return column.may_be_sensitive or column.discloses is not None
+        return not self.sensitive and self._may_be_chosen(column)
+
     def select_columns(self, *roles: Role) -> list[ColumnGuess]:
-        """The columns whose likely role is one of `roles`, except those known to be sensitive."""
-        return [column for column in self.columns if column.role in roles]
+        """The decided columns whose likely role is one of `roles`, except those known to be sensitive."""
+        return [column for column in self.columns if column.role in roles and not self.is_undecided(column)]
 
     def write_missing(self) -> list[str]:
         """The markers of missing values."""
@@ -265,7 +294,7 @@ class _DraftWriter:
         """The sensitive columns."""
         if self.sensitive:
             sensitive_guesses = [column for column in self.guess.columns if column.name in self.sensitive]
-            return ["# Protected:", "sensitive = [", *list_columns(sensitive_guesses, "    ", ","), "]"]
+            return ["# Protected:", "sensitive = [", *list_columns(sensitive_guesses), "]"]
         self.open_decisions.append("which column is sensitive")
         likely = (
             f" Judging by the name, it may be {' or '.join(map(quote_toml, self.likely_columns))}."
@@ -280,7 +309,8 @@ class _DraftWriter:
         if person is None:
             self.open_decisions.append("which column identifies the person of each row")
             likely = [column.name for column in self.guess.columns if column.may_be_person] or [ANY_COLUMN]
-            return [*format_remark(ANY_PERSON), *(f"# person = {quote_toml(name)}" for name in likely[:MOST_LIKELY])]
+            person_lines = [f"# person = {quote_toml(name)}" for name in likely[:MOST_LIKELY]]
+            return [*format_remark(ANY_PERSON), *person_lines, EACH_ROW]
         lines = [*format_remark(PERSON), add_remarks(f"person = {quote_toml(person.name)}", person)]
         if not person.has_repeats:
             return lines
@@ -296,7 +326,7 @@ class _DraftWriter:
             f"# one_row = {quote_toml(f'first:{order}')}",
             f"# one_row = {quote_toml(f'last:{order}')}",
             '# one_row = "random"',
-            *("# rows_per_person = 2  # with the next line", '# surplus = "drop"'),
+            ROWS_AT_RANDOM,
         ]
 
     def write_dropped(self) -> list[str]:
@@ -308,22 +338,57 @@ class _DraftWriter:
                     *([""] if lines else []),
                     *format_remark(explanation),
                     f"{name} = [",
-                    *list_columns(columns, "    ", ","),
+                    *list_columns(columns),
                     "]",
                 ]
         return lines
 
+    def write_public(self) -> list[str]:
+        """The public columns, and those that may be public once the data steward decides so."""
+        marked_columns = [
+            replace(column, remarks=(_explain_decision(column), *column.remarks))
+            if self.is_undecided(column)
+            else column
+            for column in self.columns
+        ]
+        undecided = [column for column in marked_columns if self.is_undecided(column)]
+        listed = [column for column in marked_columns if column.role is Role.PUBLIC or column in undecided]
+        if undecided:
+            self.open_decisions.append("what to do with columns that look sensitive (DECIDE in the list public)")
+        remarks = [*format_remark(PUBLIC), *(format_remark(UNDECIDED) if undecided else ())]
+        return [*remarks, "public = [", *list_columns(listed, undecided), "]"]
+
+    def is_ranged(self, column: ColumnGuess) -> bool:
+        """Whether the ranges of a column apply if it is published: to dates, and to nearly unique numbers."""
+        return bool(column.edges) and (column.is_time or column.role is not Role.PUBLIC)
+
     def write_ranges(self) -> list[str]:
         """Ranges for numbers and dates."""
-        range_lines = [
-            f"{format_key(column.name)} = [{', '.join(column.edges)}]" for column in self.guess.columns if column.edges
+        columns = [column for column in self.guess.columns if column.edges]
+        lines = [
+            f"{'' if self.is_ranged(column) else '# '}{format_key(column.name)} = [{', '.join(column.edges)}]"
+            for column in columns
         ]
-        active_starts = [
-            f"{format_key(column.name)} = " for column in self.select_columns(Role.PUBLIC) if column.is_ranged
-        ]
-        lines = [line if line.startswith(tuple(active_starts)) else f"# {line}" for line in range_lines]
+        has_dates = any(column.is_ranged for column in self.select_columns(Role.PUBLIC))
         return (
-            ["[ranges]", *format_remark(RANGES), *(format_remark(DAYS) if active_starts else ()), *lines]
-            if range_lines
-            else []
+            ["[ranges]", *format_remark(RANGES), *(format_remark(DAYS) if has_dates else ()), *lines] if lines else []
         )
+
+    def write_domains(self) -> list[str]:
+        """The place for the declared values of the sensitive column; ranges declare them already."""
+        if any(self.is_ranged(column) for column in self.guess.columns if column.name == self.example_column):
+            return []
+        return ["[domains]", *format_remark(DOMAINS), f'# {format_key(self.example_column)} = "values.txt"']
+
+    def write_protection(self) -> list[str]:
+        """The two numbers of the bound, proposed by the number of values of the sensitive column."""
+        names = self.sensitive or (self.example_column,)
+        sizes = [
+            len(column.edges) - 1 if self.is_ranged(column) else column.domain_size
+            for column in self.guess.columns
+            if column.name in names
+        ]
+        bound = propose_bound(min(sizes, default=None))
+        prior, posterior = (f"{float(belief):.0%}" for belief in (bound.prior, bound.posterior))
+        remark = format_remark(PROMISE, prior=prior, posterior=posterior)
+        return ["[protection]", *remark, f'prior = "{bound.prior}"', f'# posterior = "{bound.posterior}"']

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from sfumato._perturb.record_writer import encode_row_group
 from sfumato._planning.mechanism_choice import AUTO
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.table_scan import TableScan
+from sfumato._publish.planning_draws import choose_planning_draws
 from sfumato._publish.publication_plan import PublicationPlan, check_publishable, open_table, survey_table
 from sfumato._publish.publication_stops import list_mechanism_stops, list_table_stops
 from sfumato._publish.request import Request
@@ -77,7 +77,6 @@ def measure_record_bytes(chosen: ChosenMechanism, trial_table: TrialTable) -> fl
 USUAL_COUNT = 1000
 CURVE_EXPONENTS = (0.5, 1.5)
 """A curve has the bound itself and these powers of its odds: three points before a picture is drawn."""
-SEED_BITS = 128
 ALL_COLUMNS = "P"
 """The attacker whose gain is shown by default."""
 Progress = Callable[[int, int], None]
@@ -92,19 +91,23 @@ def compare(  # noqa: PLR0913 - a request, and the one thing that is the same fo
     error: Exact | None = None,
     at: int | None = None,
     seed: int | None = None,
+    plan_file: str | Path | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
     """Compares all mechanisms at one posterior, at one gain of an attacker, or at one error of counts of a size.
 
-    Nothing is published: published values are drawn with discarded keys, or from a seed, so that a comparison can be
-    repeated. The gains are those of attacker P, who knows all public columns, unless another letter is given.
+    Nothing is published. Published values are drawn from a seed, which is 0 by default, so that a comparison repeats.
+    Without a seed, the compared rows are those of `plan`, also with its plan file. The gains are those of attacker P,
+    who knows all public columns, unless another letter is given.
     """
     aim = _choose_aim(request, at_gain, error, at)
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
-        folder, draws = Path(name), make_draws(seed)
-        engine = engine or choose_engine(request.table)
-        request, survey = survey_table(request, open_table(request, folder, engine), engine, folder, draws)
-    return compare_survey(request, survey, aim, attacker=attacker, at=at, seed=seed, progress=progress)
+        folder, engine = Path(name), engine or choose_engine(request.table)
+        source = open_table(request, folder, engine)
+        # Without a seed, of the same rows as the plan.
+        draws = choose_planning_draws(request, source, engine, plan_file)[0] if seed is None else make_draws(seed)
+        request, survey = survey_table(request, source, engine, folder, draws)
+    return compare_survey(request, survey, aim, attacker=attacker, at=at, seed=seed or 0, progress=progress)
 
 
 def compare_survey(  # noqa: PLR0913 - the same
@@ -112,9 +115,9 @@ def compare_survey(  # noqa: PLR0913 - the same
     survey: TableScan,
     aim: Aim | None = None,
     *,
+    seed: int,
     attacker: str = ALL_COLUMNS,
     at: int | None = None,
-    seed: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
     """Compares mechanisms for a table that was read before; by default at the posterior of the request."""
@@ -125,7 +128,7 @@ def compare_survey(  # noqa: PLR0913 - the same
             "relative to its share; request one bound instead (`spec=BreachBound(...)`).",
             code="no-single-bound",
         )
-    trial_table = TrialTable.of(survey, bound, secrets.randbits(SEED_BITS) if seed is None else seed)
+    trial_table = TrialTable.of(survey, bound, seed)
     letter = attacker.strip().upper()
     if letter not in ATTACKERS:
         raise SpecError(

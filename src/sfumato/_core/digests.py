@@ -29,6 +29,11 @@ def _compute_version_digest(path: File) -> str:
     return read_file_version(path) or compute_file_digest(path)
 
 
+def format_digest(digest: str) -> str:
+    """Formats a digest in groups of 16 letters."""
+    return " ".join(digest[at : at + 16] for at in range(0, len(digest), 16))
+
+
 def compute_json_digest(document: JsonView) -> str:
     """The SHA-256 of the canonical JSON: sorted keys, no white space."""
     canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

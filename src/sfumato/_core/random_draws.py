@@ -88,6 +88,22 @@ class Draws:
             raise SpecError("a test key must consist of hexadecimal digits.", code="key-not-hexadecimal") from error
         return cls(key, is_test=True)
 
+    @classmethod
+    def for_planning(cls) -> Draws:
+        """Makes the key for planning only, always the same one, so that plans of one table agree with each other.
+
+        Everybody knows this key, so it protects nothing. This is harmless because nothing drawn with it is published.
+        It counts as a test key: a release drawn with it by mistake would be marked unfit to publish.
+        """
+        return cls(_derive(bytes(KEY_BYTES), ["sfumato", "planning only"]), is_test=True)
+
+    def separate(self, use: str) -> Draws:
+        """Derives a key for another use than the release.
+
+        It repeats with the key, and shares no draw with the release, although both draw for the same purposes.
+        """
+        return Draws(_derive(self.key, ["sfumato", "use", use]), self.is_test, self.column)
+
     def bind_to_table(self, content: str) -> Draws:
         """Binds the key to one table, by a digest of its content that is never published.
 

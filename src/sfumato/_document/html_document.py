@@ -58,10 +58,12 @@ def render_html(document: Document) -> str:
     style = write_stylesheet(footer, ONE_SHEET) if document.is_one_page else write_stylesheet(footer)
     ribbon = element("div", PRIVATE, class_="ribbon", role="note") if document.is_private else ""
     subtitle = render_paragraph(document.subtitle, "subtitle")
+    is_marked = document.is_private and not document.is_one_page
     body = [
         ribbon,
         element("header", element("h1", escape_markup(document.title)), subtitle),
-        element("main", *(_render_part(part, is_private=document.is_private) for part in document.sections)),
+        # A single sheet has its mark at the side, so its headings need none.
+        element("main", *(_render_part(part, is_private=is_marked) for part in document.sections)),
         element("footer", render_paragraph(document.ending)) if document.ending else "",
     ]
     kinds = ("one" if document.is_one_page else None, "private" if document.is_private else None)

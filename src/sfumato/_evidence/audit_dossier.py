@@ -20,7 +20,6 @@ from sfumato._core.json_types import Json, JsonView
 from sfumato._document.document import Document
 from sfumato._evidence.measured_utility import OwnAnswer, Utility, answer_own_questions, measure_random_counts
 from sfumato._evidence.singling_out import SinglingOut, measure_singling_out
-from sfumato._evidence.stated_context import StatedContext
 from sfumato._planning.plan_file import PlanFile
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
@@ -29,6 +28,7 @@ from sfumato._records.column_codes import encode_batch_values
 from sfumato._release.manifest import Manifest
 from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.stated_context import StatedContext
 from sfumato._risk.attackers.record_linkage import list_public_columns
 from sfumato._risk.attackers.release_attacks import Audit, audit
 from sfumato._risk.attackers.release_matching import find_domain_places, prepare_table

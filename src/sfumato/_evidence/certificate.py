@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from sfumato._core.cell_values import format_values
+from sfumato._core.digests import format_digest
 from sfumato._core.json_types import Json, JsonView
 from sfumato._document.document import (
     DEFAULT_DECIDER,
@@ -120,6 +121,7 @@ class Certificate:
             "mechanism": manifest.mechanism_name,
             "guarantee": manifest.mechanism.guarantee,
             "statement": manifest.guarantee.to_json(),
+            "population": str(manifest.population),
             "design": manifest.design.to_json(),
             "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.columns],
             "checks": [{"name": check.name, "detail": check.detail} for check in self.checks],
@@ -153,7 +155,8 @@ class Certificate:
             f"release was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its manifest, which "
             f"contains the digests of all its files): {format_digest(self.digest)}"
         )
-        return Document(TITLE, f"A table in which {name!r} is protected", sections, ending, is_one_page=True)
+        subtitle = f"A table in which {name!r} is protected; its numbers are for {self.manifest.population}"
+        return Document(TITLE, subtitle, sections, ending, is_one_page=True)
 
     def _list_design(self) -> tuple[Block, ...]:
         pairs = (("mechanism", self.manifest.mechanism_name), *self.design_facts)
@@ -288,8 +291,3 @@ def _list_numbers(entries: JsonView) -> Iterator[tuple[str, str]]:
 def _format_exactly(number: str) -> str:
     """Formats a number as published, a fraction also as a decimal."""
     return f"{number} = {float(Fraction(number)):.6g}" if "/" in number else number
-
-
-def format_digest(digest: str) -> str:
-    """Formats a digest in groups of 16 letters."""
-    return " ".join(digest[at : at + 16] for at in range(0, len(digest), 16))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -17,9 +16,8 @@ from sfumato._figures import EstimateWithTruth
 from sfumato._figures.forest_plot import AnswerRow, list_answer_rows
 from sfumato._query.answer import Answer
 from sfumato._query.counting.count_request import CountQuery
-from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.release import Release
-from sfumato._records.tally import ResultRow
+from sfumato._query.true_answers import find_true_numbers
 from sfumato._risk.attackers.record_linkage import encode_shared_values
 from sfumato._risk.attackers.release_matching import find_domain_places
 from sfumato.errors import SfumatoError
@@ -28,12 +26,6 @@ CONDITIONS, MOST_COLUMNS, MOST_VALUES = 60, 3, 80
 """The number of random conditions, the most public columns in each, and the most values counted in each."""
 TYPICAL_COUNT, NEAR_FACTOR = 1000, 2.0
 """The count for the typical error, and the factor by which included counts may differ."""
-LOCKED_CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": "false",
-    "autoload_known_extensions": "false",
-    "autoinstall_known_extensions": "false",
-}
-MOST_ROWS = 1000
 Progress = Callable[[int, int], None]
 
 
@@ -133,6 +125,8 @@ class OwnAnswer:
     sql: str
     rows: tuple[tuple[AnswerRow, float | None], ...] = ()
     failure_reason: str = ""
+    source: str | None = None
+    """The origin of the true numbers: the original table, or some of its rows."""
 
     def to_json(self) -> Json:
         """The answer as JSON."""
@@ -156,40 +150,18 @@ def answer_own_questions(
     if not questions:
         return []
     answers = release.ask_many(questions, progress=progress)
-    with duckdb.connect(config=LOCKED_CONFIG) as connection:
-        connection.register("release", table)
-        connection.execute("SET lock_configuration = true")
-        return [_compare_with_truth(connection, sql, answer) for sql, answer in zip(questions, answers, strict=True)]
-
-
-def _compare_with_truth(connection: duckdb.DuckDBPyConnection, sql: str, answer: Answer | SfumatoError) -> OwnAnswer:
-    if isinstance(answer, SfumatoError):
-        return OwnAnswer(sql, (), str(answer))
-    rows, reason = list_answer_rows(answer), ""
-    truths: dict[tuple[str, ...], ResultRow] = {}
-    places = [place for place, name in enumerate(answer.names) if name in answer.numbers]
-    try:
-        truth_rows = connection.execute(parse(sql).sql(dialect="duckdb")).fetchmany(MOST_ROWS)
-        truths = {_make_group_key(row, places): row for row in truth_rows if len(row) == len(answer.names)}
-    except (duckdb.Error, SfumatoError):
-        reason = "the original table cannot answer this question, so the truth is unknown."
-    answered_rows = [tuple(row[name] for name in answer.names) for row in answer.rows]
-    numbers = [
-        _parse_number(truths.get(_make_group_key(row, places), ()), place) for row in answered_rows for place in places
+    truths = find_true_numbers(table, zip(questions, answers, strict=True))
+    return [
+        OwnAnswer(sql, (), str(answer))
+        if isinstance(answer, SfumatoError)
+        else _make_own_answer(sql, answer, numbers, reason)
+        for sql, answer, (numbers, reason) in zip(questions, answers, truths, strict=True)
     ]
-    return OwnAnswer(sql, tuple(zip(rows, numbers, strict=True)), reason)
 
 
-def _make_group_key(row: ResultRow, places: Sequence[int]) -> tuple[str, ...]:
-    return tuple(str(cell) for place, cell in enumerate(row) if place not in places)
-
-
-def _parse_number(row: ResultRow, place: int) -> float | None:
-    """A cell as a number; missing groups have count 0 in the table too, but are not handled here."""
-    try:
-        return float(row[place]) if row and row[place] is not None else None
-    except (TypeError, ValueError):
-        return None
+def _make_own_answer(sql: str, answer: Answer, numbers: Sequence[float | None], reason: str) -> OwnAnswer:
+    source = None if answer.population is None else answer.population.source
+    return OwnAnswer(sql, tuple(zip(list_answer_rows(answer), numbers, strict=True)), reason, source)
 
 
 def _keep_finite(number: float | None) -> float | None:

@@ -129,16 +129,25 @@ def _format_end(number: float | None) -> str:
 
 
 def draw_forest_plot(
-    answers: Sequence[AnswerRow], width: float = WIDTH, *, level: float = LEVEL, is_simultaneous: bool = False
+    answers: Sequence[AnswerRow],
+    width: float = WIDTH,
+    *,
+    level: float = LEVEL,
+    is_simultaneous: bool = False,
+    source: str | None = None,
 ) -> Figure:
-    """Draws a dot and an interval for each answer, certain bounds as ticks; unreliable answers are hatched."""
+    """Draws a dot and an interval for each answer, certain bounds as ticks; unreliable answers are hatched.
+
+    The source is the origin of the true numbers, such as `the original table`.
+    """
     width = limit_width(width)
     ordered_answers = put_largest_first(
         answers, lambda answer: abs(answer.value) if answer.value is not None and answer.has_value else -1.0
     )
     drawn_answers = ordered_answers[:MOST_ROWS]
     simultaneous_text = " that hold simultaneously" if is_simultaneous else ""
-    captions = [f"estimates with {format_percent(level)} intervals{simultaneous_text}, for the original table"]
+    source_text = "" if source is None else f", for {source}"
+    captions = [f"estimates with {format_percent(level)} intervals{simultaneous_text}{source_text}"]
     is_hatched = any(answer.is_unreliable for answer in drawn_answers)
     if is_hatched:
         captions.append("hatched: unreliable")

@@ -22,6 +22,8 @@ AUTO = "auto"
 NO_OPTIONS: OptionValues = MappingProxyType({})
 SAME_FACTOR = 1.005
 """A factor below this is written as 1.00."""
+NOTABLE_ERROR_SHARE = 0.8
+"""A mechanism without readable values must have at most this share of the error of one with them."""
 
 
 def choose(  # noqa: PLR0913 - a request has this many parts
@@ -36,8 +38,9 @@ def choose(  # noqa: PLR0913 - a request has this many parts
 ) -> ChosenMechanism:
     """Plan with the named mechanism, or with the best one that gives the guarantee.
 
-    The best mechanism depends on the domain size, the request and the options. It depends on the counts only as far as
-    a request for shares allows.
+    The best mechanism has the smallest predicted error. One that publishes a readable value per record is preferred,
+    unless another has at most `NOTABLE_ERROR_SHARE` of its error. The best mechanism depends on the domain size, the
+    request and the options. It depends on the counts only as far as a request for shares allows.
 
     With `rivals`, every other mechanism that meets the request is planned too, under its own guarantee. Without
     `draws`, a new key is used; give draws to repeat a release.
@@ -68,7 +71,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
             errors[candidate.name] = compute_even_error(
                 candidate, candidate.adapt_request(request), candidate_options, draws, histogram
             )
-    best = min(plans, key=lambda plan: _rank(errors.get(plan.mechanism.name)))
+    best = _select_best(plans, errors)
     others = [plan for plan in plans if plan is not best]
     if rivals:
         other_mechanisms = [
@@ -77,7 +80,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
             if candidate not in (implied_mechanisms or eligible_mechanisms)
         ]
         others += _make_plans(other_mechanisms, histogram, request, draws, options)[0]
-    reason = _explain_choice(best.mechanism.name, errors, histogram.domain_size) if mechanism == AUTO else ""
+    reason = _explain_choice(best, errors) if mechanism == AUTO else ""
     if reason and implied_mechanisms:
         reason = f"{best.mechanism.name} is chosen, because its options were given."
     return replace(best, reason=reason, alternatives=tuple(others))
@@ -224,23 +227,54 @@ def _rank(error: float | None) -> float:
     return -1.0 if error is None else float(f"{error:.8e}")
 
 
-def _explain_choice(name: str, errors: Mapping[str, float | None], size: int) -> str:
+def _select_best(plans: Sequence[ChosenMechanism], errors: Mapping[str, float | None]) -> ChosenMechanism:
+    """The plan with the smallest error, or one with a readable value per record whose error is little larger.
+
+    The readable one gives at least the same guarantee. Errors are those of a table of equally frequent values, so no
+    count decides.
+    """
+
+    def rank(plan: ChosenMechanism) -> float:
+        return _rank(errors.get(plan.mechanism.name))
+
+    most_accurate = min(plans, key=rank)
+    if most_accurate.has_readable_values:
+        return most_accurate
+    readable = [
+        plan
+        for plan in plans
+        if plan.has_readable_values and plan.mechanism.guarantee.covers(most_accurate.mechanism.guarantee)
+    ]
+    best_readable = min(readable, key=rank, default=most_accurate)
+    return most_accurate if rank(most_accurate) <= NOTABLE_ERROR_SHARE * rank(best_readable) else best_readable
+
+
+def _explain_choice(best: ChosenMechanism, errors: Mapping[str, float | None]) -> str:
     """The reason for a choice, in one line, from the errors of all mechanisms compared."""
+    name = best.mechanism.name
     if not errors:
         return f"{name} is the only mechanism that meets this request."
-    least = errors[name]
-    if least is None:
+    own_error = errors[name]
+    if own_error is None:
         return f"{name} is chosen wherever it meets the request, as it does here because frequencies differ."
-    if not math.isfinite(least) or not least:
+    if not math.isfinite(own_error) or not own_error:
         return f"{name} is the simplest mechanism that meets this request."
-    factors = {rival: (error or math.inf) / least for rival, error in errors.items() if rival != name}
-    compared = ", ".join(
-        f"{rival} has {'the same' if factor < SAME_FACTOR else f'{factor:.2f} times as much'}"
-        if math.isfinite(factor)
-        else f"{rival} predicts none"
-        for rival, factor in factors.items()
-    )
+    factors = {rival: (error or math.inf) / own_error for rival, error in errors.items() if rival != name}
+    compared = ", ".join(f"{rival} {_describe_factor(factor)}" for rival, factor in factors.items())
+    average = f"for a rare value and on average over all {best.histogram.domain_size:,}"
+    if min(factors.values()) * SAME_FACTOR < 1:
+        return (
+            f"{name} publishes one readable value per record, and no mechanism with this guarantee has an error that "
+            f"is smaller by {1 - NOTABLE_ERROR_SHARE:.0%} or more, {average} ({compared})."
+        )
     return (
-        f"{name} has the smallest predicted error of the mechanisms that give this guarantee, for a rare value and on "
-        f"average over all {size:,} ({compared})."
+        f"{name} has the smallest predicted error of the mechanisms that give this guarantee, {average} ({compared})."
     )
+
+
+def _describe_factor(factor: float) -> str:
+    """The error of another mechanism, compared with that of the chosen one."""
+    if not math.isfinite(factor):
+        return "predicts none"
+    is_same = 1 / SAME_FACTOR < factor < SAME_FACTOR
+    return "has the same" if is_same else f"would have {factor:.2f} times its error"

@@ -161,6 +161,16 @@ class PlanFile:
                 fields={"file": str(path)},
             ) from error
 
+    @classmethod
+    def read_if_written(cls, path: Path | None) -> PlanFile | None:
+        """Read a plan file; None if there is none yet, or if a publication that was killed left it empty."""
+        try:
+            return None if path is None or _is_blank(path.stat()) else cls.read(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise TargetError(f"the plan file {str(path)!r} cannot be opened: {explain_os_error(error)}.") from error
+
     def check(self, fingerprint: str, request_record: RequestRecord) -> None:
         """Refuse to use the key for anything but the same table, the same request and the same draws."""
         if self.draws_version < BOUND_SINCE:

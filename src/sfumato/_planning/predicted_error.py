@@ -133,6 +133,11 @@ class ChosenMechanism:
         return self.mechanism.make_design(self.plan)
 
     @property
+    def has_readable_values(self) -> bool:
+        """Whether each record publishes one readable value of the domain."""
+        return self.mechanism.make_encoding(self.design).IS_READABLE_VALUE
+
+    @property
     def remarks(self) -> list[Notice]:
         """The mechanism's notices about this plan."""
         explanation = self.mechanism.explanation

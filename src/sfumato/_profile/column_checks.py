@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from sfumato._core.cell_values import display, find_field_type
 from sfumato._core.small_text_files import LONGEST_VALUE
 from sfumato._profile.declared_domains import make_outside_domain_error, make_typed_domain
+from sfumato._profile.ranges import is_orderable
 from sfumato._profile.table_profile import FEW_RECORDS, MOST_BYTES, MOST_VALUES, ColumnProfile, Profile
-from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas
+from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas, has_thousands_separators
 from sfumato._records.column_codes import CodedColumn, RawColumn, SensitiveColumns, TableColumn
 from sfumato._request.schema import MergedValues, NullPolicy, Schema
 from sfumato.errors import ErrorField, SchemaError
@@ -152,7 +153,8 @@ def merge_in_schema(schema: Schema, rare: Mapping[str, MergedValues], columns: S
             )
         if merged.label is not None and not pa.types.is_string(kinds[name]):
             raise SchemaError(
-                f"rare values of {name!r} cannot be merged, because they are not text; suppress them.",
+                f"rare values of {name!r} cannot be merged, because they are not text; suppress them "
+                "(`rare='suppress'`).",
                 code="cannot-merge-values",
                 fields={"column": name, "because": "not text"},
             )
@@ -173,7 +175,7 @@ def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> 
     if not _is_whole_microseconds(column.values):
         raise SchemaError(
             f"column {column.name!r} holds times finer than a microsecond, which are not categories; group them "
-            f"into ranges (`ranges={{{column.name!r}: ['2024-01-01', '2025-01-01']}}`), or round them.",
+            f"into ranges (`ranges={{{column.name!r}: ...}}`), or round them.",
             code="times-too-fine",
             fields={"column": column.name},
         )
@@ -212,7 +214,7 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
     if pa.types.is_decimal(column.type) or (is_number and pc.any(pc.is_inf(column.values)).as_py()):
         raise SchemaError(
             f"the sensitive column {column.name!r} holds decimals or infinite numbers, which are not categories; "
-            f"group them into ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`).",
+            f"group them into ranges (`ranges={{{column.name!r}: ['-inf', 0, 10, 20, 'inf']}}`).",
             code="sensitive-decimals",
             fields={"column": column.name},
         )
@@ -279,16 +281,24 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
         )
     if pa.types.is_string(column.type) and has_decimal_commas(column.values):
         raise SchemaError(
-            f"column {column.name!r} {why}, and looks like numbers with a decimal comma: confirm this "
-            f"(`decimal=','`) and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
+            f"column {column.name!r} {why}, and looks like numbers with a decimal comma: confirm this in a CSV "
+            f"file (`decimal=','`) and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
             f"(`drop={[column.name]!r}`).",
             code="decimal-commas",
             fields=facts,
         )
+    if pa.types.is_string(column.type) and has_thousands_separators(column.values):
+        raise SchemaError(
+            f"column {column.name!r} {why}, and looks like numbers with separators of thousands: remove the separators "
+            f"in the table and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
+            f"(`drop={[column.name]!r}`)."
+        )
+    has_ranges = is_orderable(column.type)
+    coarsen = f"group its values into ranges (`ranges={{{column.name!r}: ...}}`), " if has_ranges else ""
     raise SchemaError(
         f"column {column.name!r} {why}, so it identifies persons: remove it (`person={column.name!r}` if its "
-        f"values identify the person of each row, otherwise `identifier={[column.name]!r}`), group its values into "
-        f"ranges (`ranges={{{column.name!r}: ...}}`), or confirm it by name (`keep={[column.name]!r}`).",
+        f"values identify the person of each row, otherwise `identifier={[column.name]!r}`), {coarsen}or confirm it "
+        f"by name (`keep={[column.name]!r}`).",
         code="nearly-unique",
         fields=facts,
     )

@@ -6,9 +6,9 @@ is counted separately. Memory holds one bit for each row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ from sfumato._engines.shuffle import ORDER, Bundle, Layout, PartStore, Rows, bun
 from sfumato._profile.equivalence_classes import hash_values
 from sfumato._readers.sources import Source
 from sfumato._records.column_codes import decode_dictionary, encode_batch_values
-from sfumato._request.person_rows import PersonRows, RowChoice
+from sfumato._request.person_rows import PersonBasis, PersonRows, RowChoice
 from sfumato.errors import SchemaError, SourceError
 
 MANY_REPEATS = 0.01
@@ -35,6 +35,9 @@ CHOICE_PURPOSE = "person rows"
 GATHER_PURPOSE = "persons together"
 """Purpose of the draws that decide which part receives the rows of a person."""
 PERSON, ROW, RANDOM_KEY, PLACE = "person", "row", "word", "place"
+NO_ROWS: Places = np.zeros(0, dtype=np.int64)
+DIGITS = "^[0-9]{1,18}$"
+"""The spelling of a row number in a column of text."""
 
 Bits = npt.NDArray[np.uint8]
 
@@ -82,6 +85,17 @@ class SelectedSource:
 
 
 @dataclass(frozen=True)
+class PersonSelection:
+    """The rows to publish."""
+
+    source: Source
+    dropped_rows: int
+    """The number of rows that are not published, because their persons have others."""
+    basis: PersonBasis
+    """Whether the person column shows which rows belong to one person."""
+
+
+@dataclass(frozen=True)
 class PersonCounts:
     """Counts of some persons, or of all."""
 
@@ -92,8 +106,33 @@ class PersonCounts:
     """The largest number of rows of one person."""
     missing_rows: int = 0
     """Rows without a person."""
-    chosen_rows: Places = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    chosen_rows: Places = field(default_factory=lambda: NO_ROWS, repr=False)
     """The positions of the chosen rows, if rows were to be chosen."""
+    extremes: tuple[int, int] | None = None
+    """The smallest and the largest identity, if all are whole numbers."""
+
+    @property
+    def basis(self) -> PersonBasis:
+        """Whether the identities number the rows: 1 to n, or 0 to n - 1, in any order."""
+        if self.extremes is None or self.most_rows != 1 or self.missing_rows or self.persons == 1:
+            return PersonBasis.COLUMN
+        low, high = self.extremes
+        is_row_number = low in (0, 1) and high - low + 1 == self.persons
+        return PersonBasis.ROW_NUMBERS if is_row_number else PersonBasis.COLUMN
+
+    @classmethod
+    def add_up(cls, parts: Iterable[PersonCounts]) -> PersonCounts:
+        """The counts of all parts together, without their chosen rows."""
+        filled_parts = [part for part in parts if part.persons or part.missing_rows]
+        extremes = [part.extremes for part in filled_parts if part.extremes is not None]
+        lows, highs = [low for low, _ in extremes], [high for _, high in extremes]
+        return cls(
+            sum(part.persons for part in filled_parts),
+            sum(part.repeated_persons for part in filled_parts),
+            max((part.most_rows for part in filled_parts), default=0),
+            sum(part.missing_rows for part in filled_parts),
+            extremes=(min(lows), max(highs)) if extremes and len(extremes) == len(filled_parts) else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -106,19 +145,20 @@ class PersonGrouping:
     folder: Path
     """The folder for data that does not fit into memory."""
 
-    def select_rows(self, rows: PersonRows, draws: Draws) -> tuple[Source, int]:
-        """The rows to publish, and the number of rows dropped; refused where persons have more rows than allowed."""
+    def select_rows(self, rows: PersonRows, draws: Draws) -> PersonSelection:
+        """The rows to publish; refused where persons have more rows than allowed."""
         if not rows.is_selective:
-            self.check(rows.max_rows, draws)
-            return self.source, 0
-        bits, kept_rows, total_rows = self.choose(rows, draws)
-        return SelectedSource(self.source, bits, kept_rows), total_rows - kept_rows
+            return PersonSelection(self.source, 0, self.check(rows.max_rows, draws).basis)
+        bits, kept_rows, counts = self.choose(rows, draws)
+        dropped_rows = (self.source.rows or 0) - kept_rows
+        return PersonSelection(SelectedSource(self.source, bits, kept_rows), dropped_rows, counts.basis)
 
-    def check(self, most: int, draws: Draws) -> None:
-        """Refuse a table in which a person has more than `most` rows."""
-        persons, repeated, largest, missing = self.count(most, draws)
-        if missing:
-            self._refuse_missing(missing)
+    def check(self, most: int, draws: Draws) -> PersonCounts:
+        """Count the persons; refuse a table in which a person has more than `most` rows."""
+        counts = self.count_persons(most, draws)
+        persons, repeated, largest = counts.persons, counts.repeated_persons, counts.most_rows
+        if counts.missing_rows:
+            self._refuse_missing(counts.missing_rows)
         if repeated:
             several = "several rows" if most == 1 else f"more than {most} rows"
             raise SchemaError(
@@ -136,24 +176,19 @@ class PersonGrouping:
                     "largest": largest,
                 },
             )
+        return counts
 
-    def count(self, most: int, draws: Draws) -> tuple[int, int, int, int]:
-        """The numbers of persons, of repeated persons, of the most rows of one person, and of rows without a person."""
-        parts = list(self._count_parts(PersonRows(most), draws))
-        return (
-            sum(part.persons for part in parts),
-            sum(part.repeated_persons for part in parts),
-            max((part.most_rows for part in parts), default=0),
-            sum(part.missing_rows for part in parts),
-        )
+    def count_persons(self, most: int, draws: Draws) -> PersonCounts:
+        """The counts of all persons; those with more than `most` rows are repeated."""
+        return PersonCounts.add_up(self._count_parts(PersonRows(most), draws))
 
-    def choose(self, rows: PersonRows, draws: Draws) -> tuple[Bits, int, int]:
-        """One bit for each row, set if the row is chosen; the number of chosen rows, and the number of all rows.
+    def choose(self, rows: PersonRows, draws: Draws) -> tuple[Bits, int, PersonCounts]:
+        """One bit for each row, set if the row is chosen; the number of chosen rows, and the counts of all persons.
 
         A keyed random number decides between equal rows: the order of arrival may disclose something.
         """
         total_rows = self.source.rows or 0
-        bits, kept_rows, missing = np.zeros(-(-total_rows // 8), dtype=np.uint8), 0, 0
+        bits, kept_rows, parts = np.zeros(-(-total_rows // 8), dtype=np.uint8), 0, []
         for part_counts in self._count_parts(rows, draws):
             if part_counts.chosen_rows.max(initial=-1) >= total_rows:
                 raise SourceError(
@@ -163,10 +198,11 @@ class PersonGrouping:
                 bits, part_counts.chosen_rows >> 3, np.uint8(1) << (part_counts.chosen_rows & 7).astype(np.uint8)
             )
             kept_rows += len(part_counts.chosen_rows)
-            missing += part_counts.missing_rows
-        if missing:
-            self._refuse_missing(missing)
-        return bits, kept_rows, total_rows
+            parts.append(replace(part_counts, chosen_rows=NO_ROWS))
+        counts = PersonCounts.add_up(parts)
+        if counts.missing_rows:
+            self._refuse_missing(counts.missing_rows)
+        return bits, kept_rows, counts
 
     def _refuse_missing(self, missing: int) -> None:
         raise SchemaError(
@@ -253,10 +289,15 @@ class _PersonGather:
         codes, values = encode_batch_values(rows[PERSON])
         counts = np.bincount(codes, minlength=len(values) + 1)
         person_counts, missing = counts[:-1], int(counts[-1])
-        chosen_rows = self._choose_rows(rows, codes) if ROW in rows and not missing else np.zeros(0, dtype=np.int64)
+        chosen_rows = self._choose_rows(rows, codes) if ROW in rows and not missing else NO_ROWS
         repeated = int((person_counts > self.rows.max_rows).sum())
         return PersonCounts(
-            int((person_counts > 0).sum()), repeated, int(person_counts.max(initial=0)), missing, chosen_rows
+            int((person_counts > 0).sum()),
+            repeated,
+            int(person_counts.max(initial=0)),
+            missing,
+            chosen_rows,
+            find_extremes(values),
         )
 
     def _choose_rows(self, rows: Rows, codes: Codes) -> Places:
@@ -276,12 +317,14 @@ class _PersonGather:
 
 def check_identifier(column: str, grouping: PersonGrouping, draws: Draws) -> None:
     """Refuse an identifier column whose values repeat often, if the rows of persons were not to be counted."""
-    value_count, repeated, largest, _ = grouping.count(1, draws)
+    counts = grouping.count_persons(1, draws)
+    value_count, repeated, largest = counts.persons, counts.repeated_persons, counts.most_rows
     if repeated > value_count * MANY_REPEATS:
         raise SchemaError(
             f"identifier {column!r} repeats ({repeated:,} of its {value_count:,} values are on several rows, up to "
             f"{largest:,}), as if persons had several rows: if it identifies the person of each row, use "
-            f"`person={column!r}` instead of `identifier=`; if it does not, drop it (`drop={[column]!r}`).",
+            f"`person={column!r}` with `one_row='random'` or `rows_per_person={largest}`, instead of `identifier=`; "
+            f"if it does not, drop it (`drop={[column]!r}`).",
             code="identifier-repeats",
             fields={"column": column, "repeated": repeated, "values": value_count, "largest": largest},
         )
@@ -314,6 +357,18 @@ def _convert_to_integers(places: pa.Array) -> WholeNumbers:
     if pa.types.is_temporal(places.type):
         places = places.view(pa.int32() if places.type.bit_width == pa.int32().bit_width else pa.int64())
     return np.asarray(places.fill_null(0).to_numpy(zero_copy_only=False))
+
+
+def find_extremes(values: pa.Array) -> tuple[int, int] | None:
+    """The smallest and the largest value, if all are whole numbers."""
+    if pa.types.is_string(values.type) and pc.all(pc.match_substring_regex(values, DIGITS)).as_py():
+        values = values.cast(pa.int64())
+    elif pa.types.is_floating(values.type) and pc.all(pc.equal(pc.floor(values), values)).as_py():
+        values = values.filter(pc.is_finite(values))
+    elif not pa.types.is_integer(values.type):
+        return None
+    low, high = (end.as_py() for end in pc.min_max(values).values())
+    return None if low is None else (int(low), int(high))
 
 
 def _normalize_persons(persons: pa.Array) -> pa.Array:

@@ -24,14 +24,23 @@ import pyarrow.compute as pc
 from sfumato._core.cell_values import find_field_type
 from sfumato._core.small_text_files import LONGEST_VALUE
 from sfumato._profile.column_checks import explain_uniqueness
+from sfumato._profile.persons import PersonCounts, find_extremes
 from sfumato._profile.ranges import is_fractional
 from sfumato._profile.table_profile import ColumnProfile
+from sfumato._profile.untidy_values import (
+    Untidy,
+    are_icd_codes,
+    find_missing_numbers,
+    find_untidy_kinds,
+    group_by_kind,
+)
 from sfumato._readers.csv_files import CsvSource
 from sfumato._readers.open_table import STANDARD_INPUT, open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, DOUBTFUL_MARKERS, MISSING_MARKERS, POINT, ReadOptions
 from sfumato._readers.sources import Source
 from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas
 from sfumato._records.column_codes import decode_dictionary, encode_batch_values
+from sfumato._request.person_rows import PersonBasis
 from sfumato._request.schema import Role
 from sfumato.errors import SchemaError, SourceError
 
@@ -48,11 +57,11 @@ MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
 FIRST_DAY, LAST_DAY = datetime.date(1900, 1, 1), datetime.date(2100, 1, 1)
 
 
-def propose_number_edges(numbers: npt.NDArray[np.float64], *, is_whole: bool) -> tuple[str, ...]:
-    """Edges for numbers, from 0 or -inf to inf; none if one range would hold everything."""
+def propose_number_edges(numbers: npt.NDArray[np.float64], *, is_whole: bool, ranges: int = RANGES) -> tuple[str, ...]:
+    """Edges of about so many ranges, from 0 or -inf to inf; none if one range would hold everything."""
     finite = numbers[np.isfinite(numbers)]
     low, high = map(float, np.quantile(finite, ORDINARY_SHARES, method="nearest")) if len(finite) else (0.0, 0.0)
-    width = (high - low) / RANGES
+    width = (high - low) / ranges
     if not 0 < width < math.inf:
         return ()
     power = max(math.floor(math.log10(width)), 0 if is_whole else -300)
@@ -64,11 +73,11 @@ def propose_number_edges(numbers: npt.NDArray[np.float64], *, is_whole: bool) ->
     return _join_edges("0" if numbers.min() >= 0 else "-inf", inner, "inf")
 
 
-def propose_date_edges(days: npt.NDArray[np.int64]) -> tuple[str, ...]:
+def propose_date_edges(days: npt.NDArray[np.int64], ranges: int = RANGES) -> tuple[str, ...]:
     """Edges for dates given in days since 1970: first days of months, between the years 1900 and 2100."""
     low, high = (_convert_to_date(int(day)) for day in np.quantile(days, ORDINARY_SHARES, method="nearest"))
     months = [12 * day.year + day.month - 1 for day in (low, high)]
-    step = next((step for step in MONTHS if step * RANGES >= months[1] - months[0]), MONTHS[-1])
+    step = next((step for step in MONTHS if step * ranges >= months[1] - months[0]), MONTHS[-1])
     starts = range(months[0] // step * step + step, months[1] + 1, step)
     inner = [f"{month // 12:04d}-{month % 12 + 1:02d}-01" for month in starts]
     smallest, largest = (_convert_to_date(int(day)) for day in (days.min(), days.max()))
@@ -101,6 +110,7 @@ PERSON = re.compile(
     "(patient|patienten|paciente|pat|pt|person|personen|subject|participant|respondent|member|insured|insurance|insuree"
     "|versicherten|client|customer|citizen|resident|employee|student|pupil|user|people|taxpayer|household)s?"
     "(id|nbr|nr|no|num|number|nummer|numero|key|code|identifier)|(id|no|num|numero)(patient|paciente)"
+    "|hospital(nbr|nr|no|num|number|nummer)|nhs(no|number)|seqn|eid"
     "|patient|person|subject|mrn|ssn|usubjid|subjid|pid|kvnr|nationalid|socialsecurity(number|no|nbr)?"
 )
 """Names of columns that identify the person of a row, without spaces and punctuation."""
@@ -133,11 +143,14 @@ CODES = frozenset(
 )
 """Words in the names of numeric columns that are not quantities."""
 SENSITIVE = re.compile(
-    "diag|disease|icd|illness|condition|hiv|cancer|drug|medication|treatment|therap|income|salary|wage|debt|religio"
+    "diag|(^|[^a-z])dx|disease|icd|illness|condition|hiv|cancer|drug|medication|treatment|therap|income|salary|wage|debt|religio"
     "|ethnic|orientation|politic|offen[cs]e|crime|result|outcome|score|grade"
     "|krankheit|erkrankung|befund|einkommen|gehalt|maladie|revenu|enfermedad"
 )
 """Parts of the names of columns that are often sensitive."""
+ROW_NUMBER = "numbers the rows, so it does not show whether a person has several"
+CSV_FLOAT = ".0"
+"""The end of a whole number in a CSV column of numbers with fractions."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +172,13 @@ class ColumnGuess:
     may_be_sensitive: bool = False
     may_be_person: bool = False
     """Whether the column may identify the person of a row, though another column may as well."""
+    domain_size: int = 0
+    """The number of different values, the missing one too. Private: no draft names it."""
+    untidy_kinds: tuple[Untidy, ...] = ()
+    missing_numbers: tuple[str, ...] = ()
+    """Isolated numbers that may mark a missing value."""
+    discloses: str | None = None
+    """The column, perhaps sensitive, whose values can be guessed from this one."""
 
     @property
     def is_ranged(self) -> bool:
@@ -193,8 +213,14 @@ class TableGuess:
             remarked_column = column.add_remarks(
                 remark if is_sure else f"{remark}: drop it if {sensitive!r} is sensitive"
             )
-            columns.append(replace(remarked_column, role=Role.DROPPED) if is_sure else remarked_column)
+            role = Role.DROPPED if is_sure else column.role
+            columns.append(replace(remarked_column, role=role, discloses=sensitive))
         return replace(self, columns=tuple(columns))
+
+    @property
+    def untidy_columns(self) -> dict[Untidy, list[str]]:
+        """The columns with untidy values, by their kind."""
+        return group_by_kind([(column.name, column.untidy_kinds) for column in self.columns])
 
     def select_roles(self, *roles: Role) -> tuple[ColumnGuess, ...]:
         """The columns whose likely role is one of `roles`."""
@@ -224,8 +250,48 @@ def guess_table(table: str | Path, *, read: ReadOptions = DEFAULT_READ_OPTIONS) 
     columns_by_name = dict(zip(rows.column_names, rows.columns, strict=True))
     guesses = [_guess(field.name, field.type, columns_by_name.get(field.name), marks) for field in source.schema]
     columns = _check_order_within_persons(_leave_out_rival_persons(guesses), rows)
-    doubtful = tuple(text for text in present_marks if text not in MISSING_MARKERS)
+    columns, missing_numbers = _choose_missing_numbers(columns, columns_by_name, is_csv=isinstance(source, CsvSource))
+    doubtful = (*(text for text in present_marks if text not in MISSING_MARKERS), *missing_numbers)
     return TableGuess(columns, missing, doubtful, decimal), rows
+
+
+def _choose_missing_numbers(
+    guesses: Sequence[ColumnGuess], columns_by_name: Mapping[str, pa.ChunkedArray], *, is_csv: bool
+) -> tuple[tuple[ColumnGuess, ...], tuple[str, ...]]:
+    """The missing numbers that no column to publish has as ordinary values; a marker applies to every column."""
+    all_numbers = {text for guess in guesses for text in guess.missing_numbers}
+    ordinary_numbers = {
+        text
+        for text in all_numbers
+        for guess in guesses
+        if guess.name in columns_by_name
+        and (guess.role in (Role.PUBLIC, Role.PERSON) or guess.may_be_sensitive)
+        and text not in guess.missing_numbers
+        and _has_value(columns_by_name[guess.name], text)
+    }
+    columns, markers = [], list[str]()
+    for guess in guesses:
+        remarks = []
+        for text in guess.missing_numbers:
+            is_value = text in ordinary_numbers
+            ending = ", but is a value elsewhere: empty these cells" if is_value else ": see missing above"
+            remarks.append(f"{text} may be a missing value{ending}")
+            is_decimal = is_csv and is_fractional(columns_by_name[guess.name].type) and "." not in text
+            markers += [] if is_value else [text, text + CSV_FLOAT] if is_decimal else [text]
+        columns.append(guess.add_remarks(*remarks))
+    return tuple(columns), tuple(dict.fromkeys(markers))
+
+
+def _has_value(column: pa.ChunkedArray, text: str) -> bool:
+    """Whether a number is a value of a column of numbers or of text."""
+    if pa.types.is_string(column.type):
+        value = pa.scalar(text)
+    elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        value = pa.scalar(float(text))
+        column = column.cast(pa.float64(), safe=False)
+    else:
+        return False
+    return bool(pc.any(pc.equal(column, value)).as_py())
 
 
 def _has_commas(column: pa.ChunkedArray, missing: Sequence[str]) -> bool:
@@ -281,49 +347,76 @@ def _find_marks(column: pa.ChunkedArray) -> frozenset[str]:
 def _guess(
     name: str, kind: pa.DataType, column: pa.ChunkedArray | None, marks: Mapping[str, frozenset[str]]
 ) -> ColumnGuess:
-    """The first role that fits; doubtful columns are dropped."""
+    """The likely role of a column, and what is known about its values."""
     if not name or column is None:
         is_empty = pa.types.is_null(kind)
         remark = "holds no value" if is_empty else "of a type that cannot be published" if name else "has no name"
         return ColumnGuess(name, Role.DROPPED, (remark,))
-    profile, rows = _profile(name, column), len(column)
-    letters = re.sub("[^a-z]", "", normalize("NFKD", name.lower()))  # without accents
-    is_discrete = pa.types.is_string(kind) or pa.types.is_integer(kind)
+    profile = _profile(name, column)
+    untidy_kinds = find_untidy_kinds(name, profile.values, profile.counts)
+    numbers = find_missing_numbers(profile.values, profile.counts)
+    mark_remarks = [
+        f'"{mark}" {"is" if mark in MISSING_MARKERS else "may be"} a missing value'
+        for mark in sorted(marks.get(name, ()))
+    ]
+    untidy_remarks = [kind.value.remark for kind in untidy_kinds if kind is not Untidy.MISSING_NUMBERS]
     guess = ColumnGuess(
         name,
         Role.PUBLIC,
-        tuple(
-            f'"{mark}" {"is" if mark in MISSING_MARKERS else "may be"} a missing value'
-            for mark in sorted(marks.get(name, ()))
-        ),
-        _propose_edges(profile),
+        (*mark_remarks, *untidy_remarks),
+        _propose_edges(profile, numbers),
         has_repeats=bool((profile.counts > 1).any()),
         is_ordered=pa.types.is_integer(kind) or pa.types.is_temporal(kind),
         is_time=pa.types.is_temporal(kind),
-        may_be_sensitive=bool(SENSITIVE.search(name.lower())),
+        may_be_sensitive=bool(SENSITIVE.search(name.lower())) or are_icd_codes(profile.values),
+        domain_size=len(profile.values) + bool(profile.missing),
+        untidy_kinds=untidy_kinds,
+        missing_numbers=tuple(f"{number:g}" for number in numbers),
     )
-    if is_discrete and len(profile.values) and PERSON.fullmatch(letters):
+    return _propose_role(guess, profile, len(column))
+
+
+def _propose_role(guess: ColumnGuess, profile: ColumnProfile, rows: int) -> ColumnGuess:
+    """The first role that fits; doubtful columns are dropped."""
+    letters = re.sub("[^a-z]", "", normalize("NFKD", guess.name.lower()))  # without accents
+    is_discrete = len(profile.values) > 0 and (pa.types.is_string(profile.type) or pa.types.is_integer(profile.type))
+    is_row_number = is_discrete and _numbers_rows(profile, rows)
+    if is_discrete and PERSON.fullmatch(letters) and not (guess.may_be_sensitive or is_row_number):
         gap_remarks = ("rows without a value must be completed or removed",) if profile.missing else ()
         return replace(guess.add_remarks(*gap_remarks), role=Role.PERSON, edges=())
     if NAME_COLUMNS.fullmatch(letters):
         return _mark_as_left_out(guess, "names people")
+    if is_row_number or Untidy.FREE_TEXT in guess.untidy_kinds:
+        return _mark_as_left_out(guess, *([ROW_NUMBER] if is_row_number else []))
+    may_be_person = is_discrete and not guess.may_be_sensitive
     if is_discrete and not guess.has_repeats and not profile.missing and rows > 1:
-        return _mark_as_left_out(guess, "no value occurs twice")
+        is_number = may_be_person and pa.types.is_integer(profile.type)
+        return replace(_mark_as_left_out(guess, "no value occurs twice"), may_be_person=is_number)
     if reasons := _list_reasons(profile, rows, has_edges=bool(guess.edges)):
-        is_person = (
-            is_discrete and guess.has_repeats and not guess.edges and explain_uniqueness(profile, rows) is not None
-        )
-        return replace(guess.add_remarks(*reasons), role=Role.DROPPED, may_be_person=is_person)
+        may_be_person &= guess.has_repeats and not guess.edges and explain_uniqueness(profile, rows) is not None
+        return replace(guess.add_remarks(*reasons), role=Role.DROPPED, may_be_person=may_be_person)
     how = "published in ranges" if guess.is_ranged else "many different values: better in ranges"
     return guess.add_remarks(f"{how}, see [ranges] below") if guess.edges else guess
 
 
-def _mark_as_left_out(guess: ColumnGuess, remark: str) -> ColumnGuess:
+def _numbers_rows(profile: ColumnProfile, rows: int) -> bool:
+    """Whether a column has the numbers 1 to n, or 0 to n - 1, in any order."""
+    counts = PersonCounts(
+        len(profile.values),
+        0,
+        int(profile.counts.max(initial=0)),
+        profile.missing,
+        extremes=find_extremes(profile.values),
+    )
+    return rows > 1 and counts.basis is PersonBasis.ROW_NUMBERS
+
+
+def _mark_as_left_out(guess: ColumnGuess, *remarks: str) -> ColumnGuess:
     """A column that may name a person: an identifier, or a dropped column if its values repeat.
 
     Repeated values of an identifier would be mistaken for persons with several rows.
     """
-    return replace(guess.add_remarks(remark), role=Role.DROPPED if guess.has_repeats else Role.IDENTIFIER, edges=())
+    return replace(guess.add_remarks(*remarks), role=Role.DROPPED if guess.has_repeats else Role.IDENTIFIER, edges=())
 
 
 def _profile(name: str, column: pa.ChunkedArray) -> ColumnProfile:
@@ -332,14 +425,16 @@ def _profile(name: str, column: pa.ChunkedArray) -> ColumnProfile:
     return ColumnProfile(name, values.type, values, counts[:-1], int(counts[-1]), False)
 
 
-def _propose_edges(profile: ColumnProfile) -> tuple[str, ...]:
-    """Round edges for a quantity or a date with many values."""
+def _propose_edges(profile: ColumnProfile, missing_numbers: Sequence[float]) -> tuple[str, ...]:
+    """Round edges for a quantity or a date with many values; numbers that mark missing values do not count."""
     kind, name_words = profile.type, re.findall("[a-z]+", re.sub("([a-z])([A-Z])", r"\1 \2", profile.name).lower())
     if len(profile.values) <= MANY_NUMBERS or not CODES.isdisjoint(name_words):
         return ()
     if pa.types.is_integer(kind) or is_fractional(kind):
         numbers = pc.cast(profile.values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        return propose_number_edges(np.repeat(numbers, profile.counts), is_whole=pa.types.is_integer(kind))
+        is_value = ~np.isin(numbers, missing_numbers)
+        values = np.repeat(numbers[is_value], profile.counts[is_value])
+        return propose_number_edges(values, is_whole=pa.types.is_integer(kind))
     if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
         days = pc.cast(profile.values, pa.date32(), safe=False).cast(pa.int32()).to_numpy(zero_copy_only=False)
         return propose_date_edges(np.repeat(days.astype(np.int64), profile.counts))

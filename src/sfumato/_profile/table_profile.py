@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
@@ -77,6 +78,8 @@ class Profile:
     """The number of rows of the table that were dropped."""
     pieces: tuple[PieceCounts, ...] = ()
     """The counts of the sensitive values in each piece: in canonical order, and then the missing value."""
+    raw_columns: Mapping[str, ColumnProfile] = field(default_factory=dict)
+    """The columns with ranges as they were before."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,8 @@ class Profiler:
         self.counters = {name: _ValueCounter(name, schema.field(name).type) for name in schema.names}
         self.sampler = Sampler(pa.schema([schema.field(name) for name in counting.sampled_columns]), expected)
         self.sketch_after, self.sketch_before = ClassSizeSketch(expected), ClassSizeSketch(expected)
+        self.raw_counters: dict[str, _ValueCounter] = {}
+        """The values of columns with ranges before they are grouped."""
         self.pieces: list[PieceCounts] = []
         """The merged pieces; counts are in order of the values' first appearance."""
 
@@ -139,6 +144,10 @@ class Profiler:
             raw_codes = {name: encode_batch_values(raw.column(name)) for name in binned}
             before = {name: (codes, value_hashes[name](values)) for name, (codes, values) in raw_codes.items()}
             self.sketch_before.add(count_and_hash_columns({**public, **before}, len(random_keys))[1])
+        for name in (name for name in self.counting.binned_columns if name in self.counters):
+            codes, values = encode_batch_values(raw.column(name))
+            counter = self.raw_counters.setdefault(name, _ValueCounter(name, values.type))
+            counter.add(values, np.bincount(codes, minlength=len(values) + 1))
         self.sampler.add(prepared.select(self.counting.sampled_columns), random_keys)
         self.rows += len(random_keys)
 
@@ -153,6 +162,8 @@ class Profiler:
             piece_counts = np.zeros(len(mine.counts), dtype=np.min_scalar_type(piece.counts.max(initial=0)))
             piece_counts[where[: len(piece.counts)]] = piece.counts[: len(where)]
             self.pieces.append(PieceCounts(piece.rows, piece_counts))
+        for name, counter in other.raw_counters.items():
+            self.raw_counters.setdefault(name, _ValueCounter(name, counter.values.type)).merge(counter)
         self.sampler.merge(other.sampler)
         self.sketch_after.merge(other.sketch_after)
         self.sketch_before.merge(other.sketch_before)
@@ -167,7 +178,9 @@ class Profiler:
         pieces = tuple(
             PieceCounts(entry.rows, _pad_counts(entry.counts, len(order)).take(order)) for entry in self.pieces
         )
-        return Profile(self.rows, columns, self.sampler.to_table(), after, before, self.rows_read - self.rows, pieces)
+        raw_columns = {name: counter.build_profile() for name, counter in self.raw_counters.items()}
+        dropped_rows = self.rows_read - self.rows
+        return Profile(self.rows, columns, self.sampler.to_table(), after, before, dropped_rows, pieces, raw_columns)
 
 
 def _pad_counts(counts: Numbers, size: int) -> Numbers:

@@ -29,12 +29,17 @@ from sfumato._profile.persons import PersonGrouping, check_identifier
 from sfumato._profile.piece_offsets import PieceCounts
 from sfumato._profile.record_sample import Sample, encode_sample
 from sfumato._profile.table_profile import Profile, profile_table
-from sfumato._profile.table_warnings import list_warnings, warn_of_decimal_commas, warn_of_missing_markers
+from sfumato._profile.table_warnings import (
+    list_warnings,
+    warn_of_decimal_commas,
+    warn_of_missing_markers,
+    warn_of_untidy_values,
+)
 from sfumato._readers.csv_files import CsvSource
 from sfumato._readers.sources import Source
 from sfumato._records.column_codes import SensitiveColumns, TableColumn
 from sfumato._request.histogram import Histogram
-from sfumato._request.person_rows import PersonCheck
+from sfumato._request.person_rows import PersonBasis, PersonCheck
 from sfumato._request.schema import NullPolicy, Schema
 from sfumato._request.warnings import Notice
 
@@ -53,7 +58,7 @@ class TableScan:
     source: Source
     """The rows that are published: all rows of the table, or the requested number for each person."""
     persons: PersonCheck | None
-    """The result of the person check; None if no column identifies persons."""
+    """The result of the person check; None if nothing says which rows belong to one person."""
     preparation: Preparation
     columns: tuple[TableColumn, ...]
     sensitive: SensitiveColumns
@@ -82,12 +87,12 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
     names = schema.select_published(source.schema.names)
     check_compound(schema)
     check_types(source.schema, names)
-    is_csv, persons = isinstance(source, CsvSource), None
+    is_csv = isinstance(source, CsvSource)
+    persons = PersonCheck(basis=PersonBasis.STATED) if schema.each_row_is_a_person else None
     if schema.person_column is not None:
-        source, left_out = PersonGrouping(engine, source, schema.person_column, folder).select_rows(
-            schema.person_rows, draws
-        )
-        persons = PersonCheck.of(schema.person_rows, left_out, names)
+        selection = PersonGrouping(engine, source, schema.person_column, folder).select_rows(schema.person_rows, draws)
+        source = selection.source
+        persons = PersonCheck.of(schema.person_rows, selection.dropped_rows, names, selection.basis)
     else:
         for name in schema.identifiers:
             check_identifier(name, PersonGrouping(engine, source, name, folder), draws)
@@ -114,7 +119,11 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
         compute_unique_without(sample.columns, sample.records, MOST_NAMED, schema.person_rows.max_rows),
         sample.records,
     )
-    warnings = [*list_warnings(schema, profile.dropped_rows, persons), *warn_of_missing_markers(profile)]
+    warnings = [
+        *list_warnings(schema, profile.dropped_rows, persons),
+        *warn_of_missing_markers(profile),
+        *warn_of_untidy_values(profile, names),
+    ]
     if is_csv:
         warnings += warn_of_decimal_commas(profile)
     return TableScan(

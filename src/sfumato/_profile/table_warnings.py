@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.cell_values import format_values
 from sfumato._figures.number_format import format_exact_percent
 from sfumato._profile.table_profile import Profile
+from sfumato._profile.untidy_values import Untidy, find_untidy_kinds, group_by_kind
 from sfumato._readers.read_options import MISSING_MARKERS
 from sfumato._readers.type_inference import has_decimal_commas
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.person_rows import PersonCheck
+from sfumato._request.person_rows import PersonBasis, PersonCheck
 from sfumato._request.schema import Schema
 from sfumato._request.warnings import Notice, NoticeNumber
 
@@ -27,12 +30,20 @@ def list_warnings(schema: Schema, dropped_records: int, persons: PersonCheck | N
             "missing."
         )
         warnings.append(Notice("records-left-out", left_out, schema.sensitive_name, {"records": dropped_records}))
-    if schema.person_column is None:
+    if schema.person_column is None and not schema.each_row_is_a_person:
         unchecked = (
             "no person column was given, so repeated persons were not checked for, and the guarantee holds for "
-            "each row separately; name the column (`person=`)."
+            "each row separately; name the column (`person=`), or state that no person has two rows "
+            "(`each_row_is_a_person=True`)."
         )
         warnings.append(Notice("persons-unchecked", unchecked))
+    elif persons is not None and persons.basis is PersonBasis.ROW_NUMBERS:
+        row_number = (
+            f"the person column {schema.person_column!r} numbers the rows, so it does not show whether a person has "
+            "several, and nothing was checked; name a column that identifies the person (`person=`), or state that "
+            "no person has two rows (`each_row_is_a_person=True`)."
+        )
+        warnings.append(Notice("row-number-as-person", row_number, schema.person_column))
     if not schema.is_declared:
         undeclared = schema.list_undeclared()[0]
         observed = (
@@ -85,6 +96,32 @@ def warn_of_decimal_commas(profile: Profile) -> list[Notice]:
         "numbers, say so (`decimal=','`), and then publish them in ranges (`ranges=`)."
     )
     return [Notice("decimal-commas", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
+
+
+UNTIDY_NOTICES: Mapping[Untidy, Callable[..., Notice]] = {
+    Untidy.MISSING_NUMBERS: lambda *parts: Notice("missing-numbers", *parts),
+    Untidy.OUTER_SPACES: lambda *parts: Notice("outer-spaces", *parts),
+    Untidy.SPELLINGS: lambda *parts: Notice("several-spellings", *parts),
+    Untidy.THOUSANDS: lambda *parts: Notice("thousands-separators", *parts),
+    Untidy.DATES: lambda *parts: Notice("dates-as-text", *parts),
+    Untidy.FREE_TEXT: lambda *parts: Notice("free-text", *parts),
+    Untidy.NAME_SPACES: lambda *parts: Notice("spaces-in-names", *parts),
+}
+"""The notice of each kind of untidy values."""
+
+
+def warn_of_untidy_values(profile: Profile, published_names: Collection[str]) -> list[Notice]:
+    """Name the published columns with untidy values; numbers in ranges are examined before they are grouped."""
+    columns = [column for name, column in profile.columns.items() if name in published_names]
+    kinds = [
+        (column.name, find_untidy_kinds(column.name, column.values, column.counts))
+        for column in (*columns, *profile.raw_columns.values())
+    ]
+    notices = []
+    for kind, names in group_by_kind(kinds).items():
+        sentence = f"{format_values(names)}: {kind.value.finding}; {kind.value.remedy}."
+        notices.append(UNTIDY_NOTICES[kind](sentence, names[0] if len(names) == 1 else None, {"columns": len(names)}))
+    return notices
 
 
 def warn_of_frequent_values(histogram: Histogram, bound: BreachBound, column: str) -> list[Notice]:

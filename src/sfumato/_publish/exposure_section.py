@@ -9,23 +9,39 @@ from sfumato._document.document import Block, DataTable, Picture, Section, Text,
 from sfumato._figures import ClassSizeCurve, ColumnExposure, draw_exposure_by_column, draw_uniqueness
 from sfumato._figures.number_format import format_exact_percent
 from sfumato._profile.equivalence_classes import Uniqueness
+from sfumato._profile.recoding_search import Recoding, RecodingProposals
 from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION, Attack
 
 HEADING = "What an attacker infers from public columns (private, not published)"
 MOST_COLUMNS = 12
 """The most single columns in the table; the figure has all."""
 ARROW = " \u2192 "
+MOST_RECODINGS = 8
+"""The most changes in a table; the JSON output has all."""
+RECODING_HEADINGS = ("change", "unique records", "lost of the column", "type")
+RECODING_EXPLANATION = (
+    f"Unique records: the share before{ARROW}after the change, over {{:,}} records. Lost of the column: the share of "
+    "its entropy, 100% if it is dropped. The proposals follow from the public columns alone."
+)
+NO_RECODING = "No change of up to three columns makes a tenth of the unique records common. Drop more columns."
 HEADINGS = ("knows", "correct guesses", "mean confidence in the truth", "highest", "clearly above the bound")
 
 
-def make_exposure_section(exposures: Sequence[Attack], uniqueness: Uniqueness | None, bound: str = "") -> Section:
-    """Makes the section, with a figure and a table for each protected column."""
+def make_exposure_section(
+    exposures: Sequence[Attack],
+    uniqueness: Uniqueness | None,
+    bound: str = "",
+    recodings: RecodingProposals | None = None,
+) -> Section:
+    """Makes the section, with a figure and a table for each protected column, and proposals to recode public ones."""
     blocks: list[Block] = []
     if uniqueness is not None:
         curves = [ClassSizeCurve.of("as published", uniqueness.after_bins)]
         if uniqueness.before_bins is not None:
             curves.append(ClassSizeCurve.of("before ranges", uniqueness.before_bins))
         blocks += [Text(uniqueness.sentence), Picture(partial(draw_uniqueness, curves))]
+    if recodings is not None:
+        blocks += _list_recoding_blocks(recodings)
     for name in dict.fromkeys(attack.protected_column for attack in exposures):
         attacks = [attack for attack in exposures if attack.protected_column == name]
         column_exposures = [ColumnExposure.of(attack) for attack in attacks]
@@ -40,6 +56,26 @@ def make_exposure_section(exposures: Sequence[Attack], uniqueness: Uniqueness | 
         explanation = EXPOSURE_EXPLANATION.format(max(attack.records for attack in exposures))
         blocks.append(Text(explanation, Tone.QUIET))
     return make_section(HEADING, *blocks, has_page_break=True)
+
+
+def _list_recoding_blocks(recodings: RecodingProposals) -> list[Block]:
+    """Lists the proposed changes, each by itself and combined, with their price."""
+    if not (recodings.single or recodings.combined):
+        return [Text(NO_RECODING)]
+    tables = [
+        DataTable(caption, RECODING_HEADINGS, tuple(map(_make_recoding_row, changes[:MOST_RECODINGS])), (1, 2))
+        for caption, changes in (
+            ("Changes that leave fewer records unique, the best for its loss first", recodings.single),
+            ("Changes to combine, each counted after those above it", recodings.combined),
+        )
+        if changes
+    ]
+    return [*tables, Text(RECODING_EXPLANATION.format(recodings.records), Tone.QUIET)]
+
+
+def _make_recoding_row(recoding: Recoding) -> tuple[str, ...]:
+    shares = map(format_exact_percent, (recoding.unique_share_before, recoding.unique_share_after))
+    return recoding.description, ARROW.join(shares), f"{recoding.loss:.0%}", recoding.setting
 
 
 def make_belief_table(protected_column: str, attacks: Sequence[Attack]) -> DataTable:

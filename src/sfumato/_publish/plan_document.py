@@ -34,10 +34,11 @@ from sfumato._figures import (
     draw_posterior_by_prior,
     list_costs,
 )
-from sfumato._figures.number_format import format_percent
+from sfumato._figures.number_format import format_percent, format_quantity
 from sfumato._planning.bound_for_error import ErrorTarget
 from sfumato._planning.predicted_error import CURVE_COUNTS, ChosenMechanism
 from sfumato._publish.exposure_section import make_exposure_section
+from sfumato._publish.planned_answers import PlannedAnswer
 from sfumato._publish.publication_plan import PublicationPlan
 from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.guarantee import Guarantee
@@ -60,14 +61,14 @@ def make_plan_document(
     bound = "" if outlook.spec is None or outlook.spec.bound is None else f"of {outlook.spec.bound.posterior}"
     sections = [
         _make_answer(outlook, decider),
-        _make_errors([chosen, *chosen.alternatives], target),
+        _make_errors([chosen, *chosen.alternatives], target, outlook.answers),
         _make_guarantee(outlook),
         make_section(
             "The guarantee, exactly",
             *list_guarantee_blocks(mechanism.state_guarantee(chosen.design)),
             is_page_only=True,
         ),
-        make_exposure_section(outlook.exposures, outlook.uniqueness, bound),
+        make_exposure_section(outlook.exposures, outlook.uniqueness, bound, outlook.recodings),
         _make_values(chosen),
     ]
     subtitle = f"Protecting {outlook.column!r} with {mechanism.name} ({mechanism.guarantee})"
@@ -125,7 +126,9 @@ def _draw_belief_curve(chosen: ChosenMechanism, spec: PrivacySpec) -> Picture | 
     return Picture(partial(draw_posterior_by_prior, belief_bound))
 
 
-def _make_errors(plans: Sequence[ChosenMechanism], target: ErrorTarget | None) -> Section:
+def _make_errors(
+    plans: Sequence[ChosenMechanism], target: ErrorTarget | None, answers: Sequence[PlannedAnswer]
+) -> Section:
     """Shows all plans that meet the request, the chosen one first; weaker guarantees are dashed."""
     own_guarantee = plans[0].mechanism.guarantee
     curves = [
@@ -145,6 +148,7 @@ def _make_errors(plans: Sequence[ChosenMechanism], target: ErrorTarget | None) -
     headings = ("number of people with", *(f"{plan.mechanism.name} ({plan.mechanism.guarantee})" for plan in plans))
     caption = "Typical error of an answer: standard error in % of the true number, the chosen plan first"
     blocks: list[Block] = [
+        *_list_own_questions(answers),
         DataTable(caption, headings, tuple(rows), tuple(range(1, len(headings)))),
         Text(_explain_curve(plans[0], sizes), Tone.QUIET),
         Picture(partial(draw_error_by_count, curves)),
@@ -152,6 +156,26 @@ def _make_errors(plans: Sequence[ChosenMechanism], target: ErrorTarget | None) -
         Text("" if target is None else target.sentence),
     ]
     return make_section("What analysts will get", *blocks, has_page_break=True)
+
+
+def _list_own_questions(answers: Sequence[PlannedAnswer]) -> list[Block]:
+    """Lists the data steward's questions; a question with several numbers has a line of its own above them."""
+    rows: list[tuple[str, ...]] = []
+    for answer in answers:
+        if len(answer.numbers) > 1:
+            rows.append((answer.sql, "", "", ""))
+        for number in answer.numbers:
+            label = answer.sql if len(answer.numbers) == 1 else f"  {number.label}"
+            error = "none" if number.standard_error is None else f"± {format_quantity(number.standard_error)}"
+            truth = "unknown" if number.truth is None else format_quantity(number.truth)
+            rows.append((label, truth, error, format_relative_error(number.relative_error)))
+    headings = ("question", "true number (private)", "standard error", "in %")
+    problems = [f"Question in line {answer.line}: {answer.problem}" for answer in answers if answer.problem]
+    caption = "Your questions: the numbers of the table, and the standard errors in one simulated release"
+    return [
+        DataTable(caption, headings, tuple(rows), (1, 2, 3), max_rows=len(rows), max_screen_rows=len(rows)),
+        *map(Text, problems),
+    ]
 
 
 def _list_question_rows(plans: Sequence[ChosenMechanism]) -> list[tuple[str, ...]]:

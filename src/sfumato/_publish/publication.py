@@ -29,6 +29,8 @@ from sfumato._planning.plan_file import PlanFile, claim_plan_file
 from sfumato._profile.equivalence_classes import Uniqueness
 from sfumato._profile.table_scan import TableScan
 from sfumato._publish.exposure_section import make_exposure_section
+from sfumato._publish.journal_writer import claim_journal, make_entry
+from sfumato._publish.planning_draws import compute_first_digest
 from sfumato._publish.publication_plan import (
     check_decided,
     check_publishable,
@@ -43,13 +45,13 @@ from sfumato._query.release import Release
 from sfumato._records import SideTable
 from sfumato._records.column_codes import Field, SensitiveColumns, convert_to_arrow
 from sfumato._release.csv_copies import write_copy
-from sfumato._release.description import Description
+from sfumato._release.description import NO_DESCRIPTION, Description
 from sfumato._release.destinations import Destination, make_destination
 from sfumato._release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Manifest
-from sfumato._release.manifest_reader import parse_manifest
+from sfumato._release.manifest_reader import parse_manifest, read_digest
 from sfumato._release.readme import make_readme
 from sfumato._release.release_folder import pack
-from sfumato._release.staging import check_plan_file, make_staging_folder, remove_stale, sync
+from sfumato._release.staging import check_private_file, make_staging_folder, remove_stale, sync
 from sfumato._request.warnings import Notice, NoticeWarning, check_codes, check_notices
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._verify.file_checks import FITNESS, verify_folder
@@ -72,6 +74,8 @@ class Publication:
     notices: tuple[Notice, ...]
     exposures: tuple[Attack, ...]
     uniqueness: Uniqueness
+    journal_head: str | None = None
+    """The digest of the journal's last line, to be noted elsewhere; None without a journal."""
 
     def __repr__(self) -> str:
         return f"Publication({self.release!r}, {format_value_count(self.notices, 'notice')}; private)"
@@ -110,27 +114,32 @@ def publish(  # noqa: PLR0913 - one argument for each decision of the data stewa
     fail_on: Collection[str] = (),
     as_csv: bool = False,
     describe: Description | str | Path | None = None,
+    journal: str | Path | None = None,
 ) -> Publication:
     """Publish a table: a complete release appears at `out`, or nothing.
 
     Passes notices to `on_notice` after the first pass, before anything is published; by default they become Python
     warnings. A notice whose code is in `fail_on` stops the publication. With `as_csv`, each table is also written as
     CSV, beside its Parquet file. `describe` is the description of the release, or the name of a TOML file that holds
-    it.
+    it. `journal` is a private file that records each publication.
     """
     check_codes(fail_on, list_notice_codes())
     description = describe if isinstance(describe, Description) else Description.read_optional(describe)
     target, engine = make_destination(out), engine or choose_engine(request.table)
     remove_stale(target.local_path)  # first, because this may restore an old release
-    plan_path = Path(plan_file) if plan_file is not None else None
+    plan_path, journal_path = (None if path is None else Path(path) for path in (plan_file, journal))
     try:
         target.check(force=force)
-        check_plan_file(plan_path, target.local_path)
-        with claim_plan_file(plan_path) as claim, make_staging_folder(target.local_path) as folder:
+        _check_private_files(plan_path, journal_path, target.local_path)
+        with (
+            claim_plan_file(plan_path) as claim,
+            claim_journal(journal_path) as journal_claim,
+            make_staging_folder(target.local_path) as folder,
+        ):
             source = open_table(request, folder, engine)
             # A plan file must recognise the table's content later, wherever the table lies then.
             compute_digest = partial(source.compute_fingerprint, engine.map_items, is_content=plan_path is not None)
-            fingerprint, repeated_plan = _compute_first_digest(compute_digest), claim.repeated_plan
+            fingerprint, repeated_plan = compute_first_digest(compute_digest), claim.repeated_plan
             if repeated_plan is not None:
                 repeated_plan.check(fingerprint, request.to_record())
             key = _choose_draws(repeated_plan, unsafe_test_key)
@@ -155,27 +164,56 @@ def publish(  # noqa: PLR0913 - one argument for each decision of the data stewa
             rewrite.encoding.check(survey.sensitive)
             _check_packable(target, survey)
             built_folder = folder / "release"
-            built_folder.mkdir()
-            manifest = _make_manifest(request, survey, rewrite, description)
-            side_table = _make_side_table(rewrite, manifest)
             with _guard_against_change(compute_digest, fingerprint) as check_unchanged:
-                written_records = write_records(
-                    engine, survey, rewrite, built_folder, side_table=side_table, on_read=check_unchanged
-                )
-            manifest = replace(manifest, file_rows=written_records.rows, has_copies=as_csv)
-            _describe(built_folder, manifest, survey, engine, written_records.digests)
+                build = partial(build_release, description=description, as_csv=as_csv, on_read=check_unchanged)
+                build(built_folder, request, survey, rewrite, engine=engine)
             built_release = _pack_release(built_folder) if target.is_packed else built_folder
             name, people = chosen.mechanism.name, original_request.schema.person_settings
             new_plan = PlanFile(key, fingerprint, request_record, name, chosen.digest, person_settings=people)
-            claim.write(new_plan, target.make_published_check(built_release))
-            target.place(built_release, folder, engine.progress, force=force)
+            is_published = target.make_published_check(built_release)
+            claim.write(new_plan, is_published)
+            entry = make_entry(original_request, out, read_digest(built_folder), name)
+            with journal_claim.record(entry, is_published):
+                target.place(built_release, folder, engine.progress, force=force)
     except OSError as error:
         raise TargetError(
             f"the release cannot be written to {str(target)!r}: {explain_os_error(error)}.",
             code="unwritable-file",
             fields={"file": str(target), "reason": explain_os_error(error)},
         ) from error
-    return Publication(Release.open(out), notices, publication_plan.exposures, survey.uniqueness)
+    return Publication(Release.open(out), notices, publication_plan.exposures, survey.uniqueness, journal_claim.head)
+
+
+def _check_private_files(plan_path: Path | None, journal_path: Path | None, target: Path) -> None:
+    """Refuse a plan file or journal in the release, and one file for both."""
+    check_private_file(plan_path, target, "the plan file")
+    check_private_file(journal_path, target, "the journal")
+    if plan_path is not None and journal_path is not None and plan_path.resolve() == journal_path.resolve():
+        raise TargetError(
+            "the plan file and the journal are two files; name another one (`journal='FILE'`).",
+            code="same-file",
+            fields={"file": str(journal_path)},
+        )
+
+
+def build_release(  # noqa: PLR0913 - the parts of a publication
+    folder: Path,
+    request: Request,
+    survey: TableScan,
+    rewrite: Rewrite,
+    *,
+    engine: Engine,
+    description: Description = NO_DESCRIPTION,
+    as_csv: bool = False,
+    on_read: Callable[[], None] = lambda: None,
+) -> None:
+    """Protect all records, and write a verified release into a new folder; `on_read` is called after the last one."""
+    folder.mkdir()
+    manifest = _make_manifest(request, survey, rewrite, description)
+    side_table = _make_side_table(rewrite, manifest)
+    written_records = write_records(engine, survey, rewrite, folder, side_table=side_table, on_read=on_read)
+    manifest = replace(manifest, file_rows=written_records.rows, has_copies=as_csv)
+    _describe(folder, manifest, survey, engine, written_records.digests)
 
 
 def _report_notices(
@@ -205,18 +243,6 @@ def _choose_draws(repeated_plan: PlanFile | None, test_key: str | None) -> Draws
     if test_draws is not None and test_draws != repeated_plan.draws:
         raise SpecError("the plan file holds another key than the test key; use only one of the two.", code="two-keys")
     return repeated_plan.draws
-
-
-def _compute_first_digest(compute_digest: Callable[[], str]) -> str:
-    """The digest of an opened table, which may have been removed since."""
-    try:
-        return compute_digest()
-    except OSError as error:
-        raise SourceError(
-            f"the table cannot be read: {explain_os_error(error)}.",
-            code="unreadable-table",
-            fields={"reason": explain_os_error(error)},
-        ) from error
 
 
 @contextmanager

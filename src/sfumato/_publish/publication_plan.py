@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato._core.cell_values import Value, display
+from sfumato._core.option_fields import OptionValues
 from sfumato._core.random_draws import Draws
 from sfumato._document.document import Document
 from sfumato._engines.engine import Engine
@@ -21,9 +22,18 @@ from sfumato._planning.mechanism_choice import AUTO, NO_OPTIONS, choose
 from sfumato._planning.predicted_error import ChosenMechanism, compute_even_error
 from sfumato._profile.column_checks import merge_in_schema
 from sfumato._profile.equivalence_classes import Uniqueness
+from sfumato._profile.recoding_search import (
+    LEAST_UNIQUE_SHARE,
+    RecodingProposals,
+    list_public_columns,
+    search_recodings,
+)
 from sfumato._profile.table_scan import TableScan, scan_table
 from sfumato._profile.table_warnings import warn_of_frequent_values
+from sfumato._publish.planned_columns import PlannedColumn, list_planned_columns
+from sfumato._publish.planning_draws import choose_planning_draws
 from sfumato._publish.publication_stops import (
+    add_proposals,
     list_mechanism_stops,
     list_table_stops,
     list_undecided_stops,
@@ -31,10 +41,13 @@ from sfumato._publish.publication_stops import (
 from sfumato._publish.request import Request
 from sfumato._readers.open_table import open_source
 from sfumato._readers.sources import Source
+from sfumato._release.description import Description
+from sfumato._request.accepted_risks import NO_ACCEPTED_RISKS, AcceptedRisks
 from sfumato._request.belief_bounds import BreachBound, PrivacySpec
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram, compute_margins
-from sfumato._request.schema import MergedValues, Role, explain_missing_column, find_matches
+from sfumato._request.schema import MergedValues, Role, check_named_columns, find_matches
+from sfumato._request.stated_context import StatedContext
 from sfumato._request.warnings import NOTICE_CODES, REFUSED_CODE, Grade, Notice, NoticeNumber
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE, run_attack_scenarios
@@ -54,6 +67,9 @@ from sfumato.errors import (
 )
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.capabilities import AttackModel, ErrorPrediction, PlanExplanation
+
+if TYPE_CHECKING:  # it builds releases, which need plans
+    from sfumato._publish.planned_answers import PlannedAnswer
 
 NOTABLE_UNIQUE_SHARE = 0.05
 """The share of unique records from which a notice is given."""
@@ -75,10 +91,20 @@ class PublicationPlan:
     """The success of guessing the sensitive columns from public columns."""
     gains: tuple[GroupingGain, ...] = ()
     """The gain of publishing at each level of the hierarchy, for a plan."""
+    recodings: RecodingProposals | None = None
+    """Changes to public columns that leave fewer records unique; None if few are, or without a search."""
     spec: PrivacySpec | None = None
     """The privacy requirement."""
     column: str = "value"
     """The name of the protected column."""
+    answers: tuple[PlannedAnswer, ...] = ()
+    """The data steward's questions, with their true numbers and the errors of a release."""
+    columns: tuple[PlannedColumn, ...] = ()
+    """The columns of the table, and what would happen to them."""
+    accepted_risks: AcceptedRisks = NO_ACCEPTED_RISKS
+    """The stops that the request accepts."""
+    request_digest: str = ""
+    """The digest of the request; empty without a table."""
 
     @property
     def stops(self) -> tuple[Notice, ...]:
@@ -91,6 +117,25 @@ class PublicationPlan:
 
         return make_plan_document(self)
 
+    def decision_sheet(
+        self,
+        context: str | Path | None = None,
+        describe: Description | str | Path | None = None,
+        decider: str | None = None,
+    ) -> Document:
+        """Makes one A4 page for the person who decides and signs. Private.
+
+        `context` is a TOML file of what only a person can state; the rest is left blank. `describe` is the description
+        of the release, or a TOML file.
+        """
+        from sfumato._publish.decision_sheet import make_decision_sheet  # noqa: PLC0415 - a cycle
+
+        stated_context = None
+        if context is not None:
+            stated_context = StatedContext.read(Path(context), [column.name for column in self.columns])
+        description = describe if isinstance(describe, Description) else Description.read_optional(describe)
+        return make_decision_sheet(self, stated_context, description, decider)
+
 
 def open_table(request: Request, folder: Path, engine: Engine) -> Source:
     """Open the table of a request; a stream that can be read only once is written to the folder."""
@@ -102,10 +147,7 @@ def open_table(request: Request, folder: Path, engine: Engine) -> Source:
         read=replace(request.read, text=text),
         row_progress=lambda rows: engine.progress("reading", rows, None),
     )
-    if unknown := next((name for name in request.read.text if name not in source.schema.names), None):
-        raise SchemaError(
-            explain_missing_column(unknown, source.schema.names), code="missing-column", fields={"column": unknown}
-        )
+    check_named_columns((("text", name) for name in request.read.text), source.schema.names)
     return source
 
 
@@ -115,9 +157,7 @@ def decide_columns(request: Request, names: Sequence[str]) -> Request:
     for accepted in request.accept_disclosing:  # a column that is not published needs no acceptance
         matches = find_matches(accepted, names)
         if not matches:
-            raise SchemaError(
-                explain_missing_column(accepted, names), code="missing-column", fields={"column": accepted}
-            )
+            check_named_columns([("accept_disclosing", accepted)], names)
         if not any(request.schema.get_role(name) in (Role.PUBLIC, Role.UNDECIDED) for name in matches):
             raise SchemaError(
                 f"column {accepted!r} is not public, so there is nothing to accept; do not name it there.",
@@ -179,18 +219,62 @@ def survey_table(  # noqa: PLR0913 - the request, and where it is read
     return request, replace(merged_survey, notices=(*merged_survey.notices, *merge_notices))
 
 
-def plan(request: Request, engine: Engine | None = None) -> PublicationPlan:
-    """Plan a publication, with advice for the data steward; nothing is written."""
+def plan(
+    request: Request,
+    engine: Engine | None = None,
+    *,
+    plan_file: str | Path | None = None,
+    questions: Sequence[str] | str | Path = (),
+) -> PublicationPlan:
+    """Plan a publication, with advice for the data steward; nothing is written.
+
+    The plan file of an earlier publication gives its key, so the plan is that of the repeated release. Without one, or
+    if it does not exist yet, a key for planning only decides what is random: the same request gives the same plan.
+    `questions` are SQL questions, or the name of a file of them. Each is answered from the table, with the standard
+    error of one simulated release.
+    """
+    from sfumato._publish.planned_answers import answer_before_publishing, list_questions  # noqa: PLC0415 - a cycle
+
+    numbered_questions = list_questions(questions)
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
-        folder, draws = Path(name), Draws.from_fresh_key()
-        engine = engine or choose_engine(request.table)
-        request, table_survey = survey_table(request, open_table(request, folder, engine), engine, folder, draws)
-        publication_plan = make_publication_plan(request, table_survey, draws, rivals=True)
-    mechanism_name, guarantee, options = request.mechanism, request.guarantee, request.options
+        folder, engine = Path(name), engine or choose_engine(request.table)
+        source, keeps = open_table(request, folder, engine), bool(numbered_questions)
+        draws, repeated_plan = choose_planning_draws(request, source, engine, plan_file)
+        digest, columns = request.digest, list_planned_columns(request.schema, source.schema.names)
+        request, table_survey = survey_table(request, source, engine, folder, draws, keeps=keeps)
+        repeated_mechanism = None if repeated_plan is None else repeated_plan.mechanism
+        publication_plan = make_publication_plan(request, table_survey, draws, repeated_mechanism, rivals=True)
+        answers = answer_before_publishing(
+            numbered_questions,
+            request,
+            table_survey,
+            publication_plan.choice,
+            draws=Draws.for_planning(),
+            engine=engine,
+            folder=folder,
+        )
+    if repeated_plan is not None:
+        repeated_plan.check_plan(publication_plan.choice.digest)
     choose_again = partial(
-        choose, spec=request.spec, draws=draws, mechanism=mechanism_name, guarantee=guarantee, options=options
+        choose,
+        spec=request.spec,
+        draws=draws,
+        mechanism=repeated_mechanism or request.mechanism,
+        guarantee=request.guarantee,
+        options=_select_options(request, repeated_mechanism),
     )
-    publication_plan = replace(publication_plan, gains=compute_gains(publication_plan.choice, choose_again))
+    gains = compute_gains(publication_plan.choice, choose_again)
+    recodings = propose_recodings(request, table_survey)
+    publication_plan = replace(
+        publication_plan,
+        notices=tuple(add_proposals(notice, recodings) for notice in publication_plan.notices),
+        gains=gains,
+        recodings=recodings,
+        answers=answers,
+        columns=columns,
+        accepted_risks=request.accepted_risks,
+        request_digest=digest,
+    )
     try:
         check_publishable(request, publication_plan)
     except DecisionError:
@@ -201,6 +285,14 @@ def plan(request: Request, engine: Engine | None = None) -> PublicationPlan:
             notices=(*publication_plan.notices, Notice("would-be-refused", f"publishing would stop: {error}")),
         )
     return publication_plan
+
+
+def propose_recodings(request: Request, table_survey: TableScan) -> RecodingProposals | None:
+    """Search changes to public columns, if many records are unique on them."""
+    if table_survey.uniqueness.after_bins.unique_share <= LEAST_UNIQUE_SHARE:
+        return None
+    public_columns = list_public_columns(table_survey.columns, table_survey.sample.columns, request.schema)
+    return search_recodings(public_columns, request.schema.person_rows.max_rows)
 
 
 def attack_plan(
@@ -249,9 +341,8 @@ def plan_counts(  # noqa: PLR0913 - a request has this many parts
     options: Mapping[str, Any] = NO_OPTIONS,
 ) -> PublicationPlan:
     """Plan from counts alone; nothing else is known of the table."""
-    choose_plan = partial(
-        choose, spec=spec, draws=Draws.from_fresh_key(), mechanism=mechanism, guarantee=guarantee, options=options
-    )
+    draws = Draws.for_planning()
+    choose_plan = partial(choose, spec=spec, draws=draws, mechanism=mechanism, guarantee=guarantee, options=options)
     chosen = choose_plan(histogram, rivals=True)
     notices = tuple(list_plan_notices(chosen, spec, column))
     gains = compute_gains(chosen, choose_plan)
@@ -262,22 +353,19 @@ def make_publication_plan(
     request: Request, table_survey: TableScan, draws: Draws, mechanism: str | None = None, *, rivals: bool = False
 ) -> PublicationPlan:
     """Choose a plan, and analyse its risks; use the given mechanism if a release is repeated."""
-    options = request.options
-    if mechanism is not None:  # options of other mechanisms have had no effect
-        options = {name: option_values for name, option_values in options.items() if name == mechanism}
     chosen = choose(
         table_survey.histogram,
         request.spec,
         draws,
         mechanism or request.mechanism,
         guarantee=request.guarantee,
-        options=options,
+        options=_select_options(request, mechanism),
         rivals=rivals,
     )
     targets = make_targets(table_survey.sample, table_survey.sensitive, request.spec.resolve(table_survey.histogram))
     accepted = [column.name for column in table_survey.columns if request.accepted_risks.accepts_column(column.name)]
     column_predictions = measure_predictions(targets, accepted)
-    exposures = run_planned_attacks(chosen, table_survey.sample, table_survey.sensitive, targets)
+    exposures = run_planned_attacks(chosen, table_survey.sample, table_survey.sensitive, targets, draws)
     notices = [
         *list_table_stops(request, table_survey, column_predictions),
         *list_mechanism_stops(request, table_survey, chosen, exposures),
@@ -293,6 +381,13 @@ def make_publication_plan(
         spec=request.spec,
         column=request.schema.sensitive_name,
     )
+
+
+def _select_options(request: Request, repeated_mechanism: str | None) -> OptionValues:
+    """The options of the request; if a release is repeated, only those of its mechanism had an effect."""
+    if repeated_mechanism is None:
+        return request.options
+    return {name: values for name, values in request.options.items() if name == repeated_mechanism}
 
 
 def list_column_notices(
@@ -361,10 +456,9 @@ def list_plan_notices(chosen: ChosenMechanism, spec: PrivacySpec, column: str) -
 
 def _make_shared_bound_notice(chosen: ChosenMechanism, bound: BreachBound) -> Notice:
     """The cost of sharing the bound among the rows of a person."""
+    draws = Draws.for_planning()
     even_errors = [
-        compute_even_error(
-            chosen.mechanism, row_bound, chosen.mechanism.options(), Draws.from_fresh_key(), chosen.histogram
-        )
+        compute_even_error(chosen.mechanism, row_bound, chosen.mechanism.options(), draws, chosen.histogram)
         for row_bound in (bound, bound.share_among_rows(1))
     ]
     factor = (even_errors[0] or math.inf) / (even_errors[1] or math.inf)

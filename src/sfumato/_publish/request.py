@@ -74,8 +74,8 @@ class Request:
         if self.schema.is_independent and not self.spec.IS_COLUMNWISE:
             raise SchemaError(
                 f"name exactly one sensitive column; {len(self.schema.combined_columns)} were named. To protect "
-                "several as one, make them a compound (`compound=['a', 'b']`); to protect each separately, use "
-                "decoys (`spec=DecoyGroups(...)`).",
+                f"several as one, use `compound={list(self.schema.combined_columns)!r}` instead of `sensitive=`; to "
+                "protect each separately, use decoys (`spec=DecoyGroups(...)`).",
                 code="several-sensitive-columns",
                 fields={"columns": len(self.schema.combined_columns)},
             )
@@ -121,6 +121,13 @@ class Request:
         own_mechanisms = (mechanism for name, mechanism in REGISTRY.items() if name not in REGISTRY.added_names)
         return [mechanism.name for mechanism in own_mechanisms if isinstance(self.spec, mechanism.accepted_requests)]
 
+    @property
+    def digest(self) -> str:
+        """The digest of the request, with the options of every mechanism that could be chosen."""
+        record = self.to_record()
+        options = {name: dict(values) for name, values in record.options.items()}
+        return compute_json_digest({"request": dict(record.request), "options": options})
+
     def to_record(self) -> RequestRecord:
         """The record of the request for a plan file: enough to recognise the same request."""
         hierarchies = self.schema.hierarchies
@@ -146,6 +153,7 @@ class Request:
                 if self.schema.patterns
                 else {}
             ),
+            **({"each_row_is_a_person": True} if self.schema.each_row_is_a_person else {}),
             **({"accept_telling": sorted(self.accept_disclosing)} if self.accept_disclosing else {}),
             **({"accept_exposure": True} if self.accept_exposure else {}),
         }

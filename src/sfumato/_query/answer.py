@@ -17,6 +17,7 @@ from sfumato._query.answer_document import MOST_ROWS, make_answer_document
 from sfumato._query.estimate import Estimate, Tabular
 from sfumato._query.intervals import DEFAULT_LEVEL, check_level
 from sfumato._query.parser.sensitive_queries import list_number_columns, name_note_column
+from sfumato._request.person_rows import Population
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import QueryError
 
@@ -42,6 +43,8 @@ class Answer(Tabular):
     """The way the adjusted numbers were computed."""
     counted_unit: str = "rows"
     """The unit that counts refer to: people, or rows where a person may have several."""
+    population: Population | None = None
+    """The people or rows that the numbers describe; None for an answer about the release itself."""
     absence_note: str | None = None
     """A sentence about queried values that do not exist, or about an empty selection; `note` includes it."""
 
@@ -68,7 +71,8 @@ class Answer(Tabular):
             )
         names = tuple(column for column in self.names if column == name or column not in self.numbers)
         answer_rows = list_answer_rows(replace(self, names=names, numbers=(name,)), level)
-        return draw_forest_plot(answer_rows, width, level=level, is_simultaneous=self.is_simultaneous)
+        source = None if self.population is None else self.population.source
+        return draw_forest_plot(answer_rows, width, level=level, is_simultaneous=self.is_simultaneous, source=source)
 
     def correct_level(self, level: float) -> float:
         """The level of each single interval so that all hold together at `level`, by Bonferroni."""
@@ -120,7 +124,7 @@ class Answer(Tabular):
         """The single estimate of an answer with one row and one number."""
         ((name,), (row,)) = self.numbers, self.rows
         estimate: Estimate = row[name]
-        return estimate.add_note(self.absence_note)
+        return replace(estimate.add_note(self.absence_note), population=self.population)
 
     def add_absence_note(self, sentence: str | None) -> Answer:
         """The answer with an added note about queried values that do not exist."""

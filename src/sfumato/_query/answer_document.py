@@ -63,7 +63,9 @@ def make_estimate_document(estimate: Estimate) -> Document:
     from sfumato._query.answer import Answer  # noqa: PLC0415 - an answer uses this module to show itself
 
     rows = ({"n": estimate},)
-    return make_answer_document(Answer(("n",), ("n",), rows, estimate.method, estimate.assumption, counted_unit=""))
+    return make_answer_document(
+        Answer(("n",), ("n",), rows, estimate.method, estimate.assumption, population=estimate.population)
+    )
 
 
 def make_estimates_document(estimates: Estimates) -> Document:
@@ -72,10 +74,13 @@ def make_estimates_document(estimates: Estimates) -> Document:
 
     first = list(islice(estimates, MOST_ROWS))
     rows = tuple({"query": number, "n": estimate} for number, estimate in enumerate(first))
-    answer = Answer(("query", "n"), ("n",), rows, estimates.method, estimates.assumption, counted_unit="")
+    answer = Answer(
+        ("query", "n"), ("n",), rows, estimates.method, estimates.assumption, population=estimates.population
+    )
     table = EstimateBlock(make_estimate_table(answer, DEFAULT_LEVEL), len(estimates))
     answer_rows = make_answer_rows(map(str, range(len(first))), first)
-    picture = Picture(partial(draw_forest_plot, answer_rows)) if rows else None
+    source = None if estimates.population is None else estimates.population.source
+    picture = Picture(partial(draw_forest_plot, answer_rows, source=source)) if rows else None
     return Document("", "", (make_section("", table, picture),))
 
 
@@ -91,6 +96,7 @@ def make_release_document(release: Release, *, is_brief: bool = False) -> Docume
         Text(description.description),
         *map(Text, description.list_lines()),
         Text(f"{release.rows:,} records, mechanism {manifest.mechanism_name}", Tone.STRONG),
+        Text(manifest.population.sentence),
         DataTable("", ("column", "type", "role"), columns[:MOST_ROWS]),
         Text(f"{omitted:,} further columns (query: DESCRIBE release)" if omitted > 0 else "", Tone.QUIET),
         Facts("", tuple(description.columns.items())),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato._core.cell_values import display
 from sfumato._document.estimate_table import EstimateColumn, EstimateTable
 from sfumato._figures.estimate_format import NO_NUMBER, UNKNOWN, NumberCell
+from sfumato._request.person_rows import Population
 
 if TYPE_CHECKING:  # an answer uses its layout to show itself
     from sfumato._query.answer import Answer
@@ -42,7 +43,7 @@ def make_estimate_table(answer: Answer, level: float, max_rows: int | None = Non
             columns.append(EstimateColumn(adjusted_name, tuple(item.value for item in other_cells)))
     numbered_notes = [f"{str(number).translate(SUPERSCRIPTS)} {note}" for note, number in footnote_numbers.items()]
     cells = [cell for item in columns for cell in item.cells]
-    remarks = (*_list_legend(cells, level), *_describe_method(answer))
+    remarks = (*_list_legend(cells, level, answer.population), *_describe_method(answer))
     return EstimateTable(
         tuple(columns), (*shared_notes, *numbered_notes), remarks, tuple(answer.adjusted_columns.values())
     )
@@ -70,14 +71,13 @@ def _split_footnotes(
     return shared_notes, footnote_numbers
 
 
-def _list_legend(cells: Sequence[NumberCell], level: float) -> list[str]:
+def _list_legend(cells: Sequence[NumberCell], level: float, population: Population | None) -> list[str]:
     """Explains the notation in the cells."""
     errors = {cell.error for cell in cells if cell.value != NO_NUMBER}
     sentences = []
     if errors - {"", UNKNOWN}:
-        sentences.append(
-            f"± standard error, [{100 * level:g}% confidence interval], for the numbers of the original table"
-        )
+        source = "" if population is None else f", for the numbers of {population.source}"
+        sentences.append(f"± standard error, [{100 * level:g}% confidence interval]{source}")
     if UNKNOWN in errors:
         sentences.append(f"± {UNKNOWN}: the error is not known")
     if "" in errors and len(errors) > 1:
@@ -86,10 +86,10 @@ def _list_legend(cells: Sequence[NumberCell], level: float) -> list[str]:
 
 
 def _describe_method(answer: Answer) -> list[str]:
-    """Describes the method, the assumption and the counted unit."""
+    """Describes the method, the assumption and the population."""
     sentences = [answer.method]
-    if answer.counted_unit == "rows":
-        sentences.append("counts are of rows, and a person may have several")
+    if answer.population is not None and answer.population.remark:
+        sentences.append(answer.population.remark)
     if answer.adjustment:
         sentences.append(f"{', '.join(answer.adjusted_columns.values())}: {answer.adjustment}")
     return sentences

@@ -29,20 +29,30 @@ Progress = Callable[[int, int], None]
 
 
 def read_batch(path: Path) -> list[str]:
-    """Reads the questions of a file: the column `sql` of a CSV, or a line {"sql": ...} of JSON for each."""
+    """Reads the questions of a file."""
+    return [sql for _, sql in read_numbered_batch(path)]
+
+
+def read_numbered_batch(path: Path) -> list[tuple[int, str]]:
+    """Reads the questions of a file with the numbers of their lines.
+
+    A file is a CSV with a column `sql`, JSON lines {"sql": ...}, or text (.sql, .txt) with one question in each line.
+    """
     format_error = (
-        f"{str(path)!r} is not a batch of questions: write a CSV with a column sql, or lines such as "
-        '{"sql": "SELECT COUNT(*) FROM release"}.'
+        f"{str(path)!r} is not a batch of questions: write one question in each line of a .sql or .txt file, a CSV "
+        'with a column sql, or lines such as {"sql": "SELECT COUNT(*) FROM release"}.'
     )
     try:
         if path.suffix == ".csv":
             header, *rows = read_csv_lines(path, QueryError, format_error) or [[]]
             place = [name.strip().lower() for name in header].index("sql") if rows else 0
-            return [row[place] for row in rows if row]
-        if path.suffix == ".jsonl":
+            return [(line, row[place]) for line, row in enumerate(rows, start=2) if row]
+        if path.suffix in (".jsonl", ".sql", ".txt"):
             text = read_small(path, repr(str(path)), QueryError).decode("utf-8-sig")
-            questions = [json.loads(line) for line in text.split("\n") if line.strip()]
-            return [question["sql"] + "" for question in questions]
+            lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+            if path.suffix == ".jsonl":
+                return [(number, json.loads(line)["sql"] + "") for number, line in lines]
+            return [(number, line.strip().rstrip(";")) for number, line in lines if not line.lstrip().startswith("--")]
     except OSError as error:
         raise QueryError(
             f"{str(path)!r} cannot be read: {explain_os_error(error)}.",
@@ -56,7 +66,7 @@ def read_batch(path: Path) -> list[str]:
             else QueryError(format_error, code="wrong-file-format", fields={"file": str(path)})
         ) from error
     raise QueryError(
-        f"{str(path)!r} must end in .csv or .jsonl, so that it is clear how to read it.",
+        f"{str(path)!r} must end in .csv, .jsonl, .sql or .txt, so that it is clear how to read it.",
         code="wrong-ending",
         fields={"file": str(path)},
     )
@@ -169,6 +179,7 @@ def _make_answer(runner: QueryRunner, name: str, query: CountQuery, estimate: Es
         note,
         estimate_count=int(not estimate.is_exact),
         counted_unit=counted_unit,
+        population=runner.open_release.manifest.population,
     )
     if not runner.is_simultaneous or query.values is None:
         return answer

@@ -30,6 +30,7 @@ from sfumato._query.intervals import (
     compute_standard_errors,
 )
 from sfumato._query.scalar_functions import Function
+from sfumato._request.person_rows import Population
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import MissingExtraError, QueryError
 from sfumato.mechanisms.estimator import Moments
@@ -208,6 +209,8 @@ class Estimate(Tabular):
     """Its derivation from other estimates, where that determines the interval."""
     derivation: str | None = field(default=None, repr=False)
     """Its derivation from counts, where it is not a count itself; `method` includes it."""
+    population: Population | None = field(default=None, repr=False, compare=False)
+    """The people or rows that the number describes; None within a computation."""
 
     @classmethod
     def of(
@@ -361,6 +364,8 @@ class Estimates(Sequence[Estimate], Tabular):
     """A caution for every estimate."""
     is_empty: Mask | None = None
     """Marks the queries whose conditions no record satisfies."""
+    population: Population | None = None
+    """The people or rows that the numbers describe."""
 
     def __repr__(self) -> str:
         first = f", the first {self[0]}" if len(self) else ""
@@ -383,9 +388,12 @@ class Estimates(Sequence[Estimate], Tabular):
     def __getitem__(self, number: int | slice) -> Estimate | list[Estimate]:
         if isinstance(number, slice):
             return [self[place] for place in range(*number.indices(len(self)))]
+        note = self.notes[number]
         if self.is_exact[number]:
-            return Estimate.exact(float(self.moments.value[number])).add_note(self.notes[number])
-        return Estimate.of(self.moments.take(np.array([number])), self.method, self.assumption, self.notes[number])
+            estimate = Estimate.exact(float(self.moments.value[number])).add_note(note)
+        else:
+            estimate = Estimate.of(self.moments.take(np.array([number])), self.method, self.assumption, note)
+        return replace(estimate, population=self.population)
 
     @cached_property
     def is_exact(self) -> Mask:

@@ -78,8 +78,11 @@ class QueryRunner:
         query = public_queries.decorrelate(public_queries.inline_common_tables(select, {}, SizeBudget()))
         _check(query, session)
         if not public_queries.has_sensitive_names(query, session):
+            manifest = self.open_release.manifest
             answer = replace(
-                public_answers.answer_public_query(session, query), counted_unit=self.open_release.manifest.count_unit
+                public_answers.answer_public_query(session, query),
+                counted_unit=manifest.count_unit,
+                population=manifest.population,
             )
             if self.adjuster is None:
                 return answer
@@ -145,6 +148,7 @@ class QueryRunner:
             reader.adjusted_names,
             None if self.adjuster is None else self.adjuster.adjustment.description,
             self.open_release.manifest.count_unit,
+            self.open_release.manifest.population,
         )
         return answer.add_absence_note(explain_absent_values(session, is_empty=not reader.has_records))
 
@@ -164,14 +168,16 @@ class QueryRunner:
             with self.open_release.open_session(self.attached_tables, clock) as session:
                 _check(select, session)
                 if value_mask is None and not public_queries.has_sensitive_names(select, session):
-                    return public_answers.answer_public_query(session, select).get_estimate()
+                    exact = public_answers.answer_public_query(session, select)
+                    return replace(exact, population=self.open_release.manifest.population).get_estimate()
                 _register_values(session)
                 reader = QueryReader(PlanContext(session, JointSums(method)))
                 result = reader.read_records(select, is_outer=True, value_mask=value_mask)
                 ((_, column),) = result.output_columns
                 estimate: Estimate
                 (estimate,) = reader.context.read_column(result.rows, column)
-                return estimate.add_note(explain_absent_values(session, is_empty=not reader.has_records))
+                absence_note = explain_absent_values(session, is_empty=not reader.has_records)
+                return replace(estimate.add_note(absence_note), population=self.open_release.manifest.population)
 
     def _make_value_mask(self, value: Value) -> Mask:
         """Marks the position of a value in the domain."""

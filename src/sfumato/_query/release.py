@@ -40,7 +40,7 @@ from sfumato._query.record_weights import compute_record_weights
 from sfumato._readers.reader import AnyTable
 from sfumato._records.sql_quoting import TABLE, quote_name
 from sfumato._release.manifest import Manifest
-from sfumato._release.manifest_reader import load_json
+from sfumato._release.manifest_reader import read_digest
 from sfumato._release.release_folder import find_release_folder, read_folder, unpack
 from sfumato._release.store_transfer import fetch, fetch_manifest
 from sfumato._request.guarantee import GuaranteeStatement
@@ -150,7 +150,7 @@ class Release:
     @property
     def digest(self) -> str:
         """The digest of the description, which contains the digests of all files."""
-        return str(load_json(self.folder)["sfumato"]["digest"])
+        return read_digest(self.folder)
 
     @property
     def guarantee(self) -> GuaranteeStatement:

@@ -21,11 +21,12 @@ import pyarrow.csv as pa_csv
 
 from sfumato._core.digests import FileMapper, compute_files_digest
 from sfumato._core.object_store import File
+from sfumato._readers.column_names import LOOK_AHEAD, check_names_differ, find_name_row, is_title
 from sfumato._readers.compressed_files import find_ending, make_unreadable_error, open_content, open_text
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import Opening, TableReader
 from sfumato._readers.type_inference import DATES, Spelling, SpellingGuess, list_number_spellings
-from sfumato.errors import SchemaError, SourceError
+from sfumato.errors import SourceError
 
 BLOCK_BYTES = 1 << 23
 DELIMITERS = ",;\t|"
@@ -60,12 +61,7 @@ class CsvSource:
                     code="other-columns",
                     fields={"file": path.name, "first_file": paths[0].name},
                 )
-        if repeated := sorted({name for name in header if header.count(name) > 1}):
-            raise SchemaError(
-                f"the table has two columns named {repeated[0]!r}; rename one of them.",
-                code="repeated-column",
-                fields={"column": repeated[0]},
-            )
+        check_names_differ(header)
         texts = pa.schema([(name, pa.string()) for name in header])
         untyped = cls(tuple(paths), texts, delimiter, encoding, missing=options.missing)
         guesses = {
@@ -196,6 +192,8 @@ def _read_header(path: File, encoding: str) -> tuple[list[str], str]:
             candidates = "\t" if find_ending(path) == ".tsv" else DELIMITERS
             delimiter = max(candidates, key=re.sub('"[^"]*"?', "", line).count)
             header = next(csv.reader(itertools.chain([line], file), delimiter=delimiter), [])
+            if is_title(header):
+                _check_title(path, header, delimiter, [line, *(file.readline(LONGEST_LINE) for _ in range(LOOK_AHEAD))])
     except csv.Error as error:
         raise SourceError(
             f"the first line of {path.name!r} does not name columns that can be read.",
@@ -221,6 +219,25 @@ def _make_encoding_error(path: File, encoding: str) -> SourceError:
         code="other-encoding",
         fields={"file": path.name, "encoding": encoding},
     )
+
+
+def _check_title(path: File, header: Sequence[str], delimiter: str, lines: Sequence[str]) -> None:
+    """Refuse a title above the names of the columns."""
+    for candidate in dict.fromkeys((delimiter, *DELIMITERS)):
+        try:
+            rows = list(csv.reader(lines, delimiter=candidate))
+        except csv.Error:
+            continue  # an unclosed quote, for example, which is explained when the table is read
+        place = find_name_row(rows)
+        # A single column may hold texts with separators, unless an empty line ends a title.
+        is_ended = len(header) > 1 or candidate == "," or [] in rows[1:place]
+        if place is not None and is_ended and len(rows) == len(lines):
+            raise SourceError(
+                f"the first line of {path.name!r} does not name the columns, but line {place + 1} seems to; remove "
+                "the lines above it.",
+                code="title-above-header",
+                fields={"file": path.name, "line": place + 1},
+            )
 
 
 def _read_short_lines(file: TextIO) -> Iterator[str]:

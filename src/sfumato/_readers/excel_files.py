@@ -21,6 +21,7 @@ import pyarrow as pa
 from sfumato._core.object_store import File
 from sfumato._readers import tables_in_files
 from sfumato._readers.cell_types import ColumnKind
+from sfumato._readers.column_names import LOOK_AHEAD, check_names_differ, find_name_row, is_title
 from sfumato._readers.optional_packages import import_optional
 from sfumato._readers.reader import Opening, TableReader
 from sfumato._readers.sources import MemorySource
@@ -187,6 +188,14 @@ def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: 
             code="empty-sheet",
             fields={"sheet": sheet},
         )
+    first_rows = [["" if value is None else str(value) for value in row] for row in rows[:LOOK_AHEAD]]
+    if is_title(first_rows[0]) and (place := find_name_row(first_rows)) is not None:
+        raise SchemaError(
+            f"the first row of the sheet {sheet!r} does not name the columns, but row {place + 1} seems to; remove the "
+            "rows above it.",
+            code="title-above-header",
+            fields={"sheet": sheet, "row": place + 1},
+        )
     names, markers = _check_names(rows[0], sheet), {"", *missing}
     cells = ([_convert_cell(value, markers) for value in row] for row in rows[1:])
     filled_rows = [row for row in cells if any(value is not None for value in row)]
@@ -206,12 +215,7 @@ def _check_names(cells: Sequence[object], sheet: str) -> list[str]:
             code="column-without-name",
             fields={"sheet": sheet},
         )
-    if repeated := next((name for name in names if names.count(name) > 1), None):
-        raise SchemaError(
-            f"the table has two columns named {repeated!r}; rename one of them.",
-            code="repeated-column",
-            fields={"column": repeated},
-        )
+    check_names_differ(names)
     return names
 
 

@@ -6,6 +6,7 @@ A source can be read twice, in the same order, in batches of any size. Columns h
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import mmap
 import os
@@ -215,7 +216,7 @@ class _HashSink:
 
 @dataclass(frozen=True)
 class MarkedSource:
-    """A table in which some strings mark a missing value, in every column of strings."""
+    """A table in which some strings mark a missing value; in a column of numbers, they mark equal numbers."""
 
     source: Source
     missing: tuple[str, ...]
@@ -245,12 +246,24 @@ class MarkedSource:
         return self.source.compute_fingerprint(map_files, is_content=is_content)
 
     def _replace_markers(self, column: pa.Array) -> pa.Array:
-        if not pa.types.is_string(simplify_type(column.type)):
-            return column
         if pa.types.is_dictionary(column.type):
             return pa.DictionaryArray.from_arrays(column.indices, self._replace_markers(column.dictionary))
+        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+            numbers = _list_numbers(self.missing, column.type)
+            return pc.if_else(pc.is_in(column, numbers), pa.scalar(None, column.type), column) if numbers else column
+        if not pa.types.is_string(simplify_type(column.type)):
+            return column
         texts = column.cast(pa.string())
         return pc.if_else(pc.is_in(texts, pa.array(self.missing)), pa.scalar(None, pa.string()), texts)
+
+
+def _list_numbers(texts: Sequence[str], kind: pa.DataType) -> pa.Array:
+    """The numbers among the strings, in the type of a column that can hold them."""
+    numbers = []
+    for text in texts:
+        with contextlib.suppress(pa.ArrowException):
+            numbers.append(pa.scalar(text).cast(kind).as_py())
+    return pa.array(numbers, kind)
 
 
 def replace_views(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -23,6 +23,8 @@ NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]+)?$"
 DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
 CLOCK = r"[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
 LOOSE_CLOCK = CLOCK.replace("[0-9]{2}:", "[0-9]{1,2}:", 1)
+THOUSANDS_MARKS = ((",", r"\."), (r"\.", ","), ("['\u2019]", r"\."), ("[ \u00a0\u2009\u202f]", "[.,]"))
+"""Separators of thousands, each with its decimal marks."""
 OFFSET = r"(Z|[-+][0-9]{2}:?[0-9]{2})"
 
 
@@ -110,6 +112,13 @@ class SpellingGuess:
             self.has_texts = True
             self.spellings = [spelling for spelling in self.spellings if spelling.fits(texts)]
 
+    @classmethod
+    def of(cls, texts: pa.Array, spellings: Iterable[Spelling]) -> SpellingGuess:
+        """The guess from the strings of a column."""
+        guess = cls(spellings)
+        guess.add(texts)
+        return guess
+
     @property
     def spelling(self) -> Spelling | None:
         """The narrowest spelling that all values have; None if day and month could be swapped."""
@@ -120,6 +129,25 @@ class SpellingGuess:
 
 
 def has_decimal_commas(texts: pa.Array) -> bool:
-    """Whether strings read as numbers only with a decimal comma."""
+    """Whether strings read as numbers only with a decimal comma, which does not separate thousands."""
     texts = texts.drop_null()
-    return bool(len(texts)) and pc.any(pc.match_substring(texts, ",")).as_py() and make_number_spelling(",").fits(texts)
+    if not len(texts) or not pc.any(pc.match_substring(texts, ",")).as_py():
+        return False
+    return make_number_spelling(",").fits(texts) and not has_thousands_separators(texts)
+
+
+def has_thousands_separators(texts: pa.Array) -> bool:
+    """Whether strings are numbers such as 1,234 or 1.234,5, some of them with a separator of thousands."""
+    texts = texts.drop_null()
+    return any(_has_separator(texts, mark, decimal) for mark, decimal in THOUSANDS_MARKS)
+
+
+def _has_separator(texts: pa.Array, mark: str, decimal: str) -> bool:
+    """Whether strings are numbers with this separator of thousands, the first of them too."""
+    fraction = rf"({decimal}[0-9]+)?$"
+    grouped = rf"^-?[1-9][0-9]{{0,2}}({mark}[0-9]{{3}})+{fraction}"
+    either = rf"{grouped}|^-?[0-9]{{1,3}}{fraction}"
+    if not len(texts) or not pc.all(pc.match_substring_regex(texts[:1], either)).as_py():
+        return False
+    are_numbers = pc.all(pc.match_substring_regex(texts, either)).as_py()
+    return bool(are_numbers and pc.any(pc.match_substring_regex(texts, grouped)).as_py())

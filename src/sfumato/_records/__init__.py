@@ -175,6 +175,8 @@ class RecordEncoding(ABC):
     """The tables of a release, the records first."""
     WARNING: ClassVar[str]
     """A warning against wrong uses of the records."""
+    IS_READABLE_VALUE: ClassVar[bool] = False
+    """Whether each record publishes one value of the domain, as people read it."""
 
     @property
     def has_cells(self) -> bool:

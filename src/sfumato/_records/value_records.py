@@ -46,6 +46,7 @@ class ValueEncoding(RecordEncoding):
     cells: Indices | None = None
     """The sub-table of each symbol, in increasing order; None if the release has no sub-tables."""
 
+    IS_READABLE_VALUE: ClassVar = True
     WARNING: ClassVar = "Do not count the published values as they are: most of them may be there by chance."
 
     @property

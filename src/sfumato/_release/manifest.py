@@ -24,7 +24,7 @@ from sfumato._release.description import NO_DESCRIPTION, Description
 from sfumato._request.accepted_risks import NO_ACCEPTED_RISKS, AcceptedRisks
 from sfumato._request.guarantee import GuaranteeStatement
 from sfumato._request.hierarchy import Hierarchy, format_level_name
-from sfumato._request.person_rows import UNCHECKED_SENTENCE, PersonCheck
+from sfumato._request.person_rows import UNCHECKED_SENTENCE, PersonCheck, Population
 from sfumato._request.schema import COMPOUND_MARK, MergedValues
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.capabilities import WeightColumns
@@ -248,9 +248,14 @@ class Manifest:
         return UNCHECKED_SENTENCE if self.person_check is None else self.person_check.sentence
 
     @property
+    def population(self) -> Population:
+        """The people or rows that the numbers of the release describe."""
+        return Population.of(self.person_check, self.sensitive_name if self.nulls == "drop" else None)
+
+    @property
     def count_unit(self) -> str:
         """The unit of a count: people, or rows if a person may have several rows or persons were not checked."""
-        return "people" if self.person_check is not None and self.person_check.max_rows == 1 else "rows"
+        return self.population.unit
 
     def get_field(self, name: str) -> Field:
         """The field of a column."""

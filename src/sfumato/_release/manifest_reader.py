@@ -88,6 +88,11 @@ def load_json(folder: Path) -> Json:
     return dict(package)
 
 
+def read_digest(folder: Path) -> str:
+    """The digest of a release's description, which contains the digests of all its files."""
+    return str(load_json(folder)["sfumato"]["digest"])
+
+
 def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> Json:
     """Refuse an object with a repeated key: readers differ in which of the two counts."""
     entries = dict(pairs)

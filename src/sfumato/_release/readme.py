@@ -40,7 +40,7 @@ them. They also disclose something about the people of these groups.
 {levels}
 {by_weights}{in_r}
 {escapes}{copies}
-Intervals are for the counts of this table, not for a population from which it was sampled.
+{population} Intervals are for the numbers of {source}, not for a population from which it was sampled.
 
 Made with sfumato {software}, mechanism `{mechanism}`. The exact design is in `datapackage.json`. This text follows
 template {template}; `sfumato verify` compares it with `datapackage.json`.
@@ -125,6 +125,8 @@ def make_readme(manifest: Manifest, rows: int, coverage: str = "") -> str:
         in_r=_translate_to_r(by_weights),
         escapes="" if all(map(is_printable, (question, *manifest.protected_columns, *manifest.levels))) else _ESCAPES,
         copies=_describe_copies(manifest),
+        population=escape_markdown(manifest.population.sentence),
+        source=manifest.population.source,
         data=data,
         software=escape_markdown(manifest.software),
         mechanism=manifest.mechanism_name,

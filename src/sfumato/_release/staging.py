@@ -102,23 +102,23 @@ def _make_replace_error(target: Path) -> TargetError:
     )
 
 
-def check_plan_file(plan_file: Path | None, target: Path) -> None:
-    """Refuse a plan file that is not writable, or lies in the release and would be published or deleted with it."""
-    if plan_file is None:
+def check_private_file(file: Path | None, target: Path, what: str) -> None:
+    """Refuse a private file that is not writable, or lies in the release and would be published or deleted with it."""
+    if file is None:
         return
-    if not plan_file.parent.is_dir():
+    if not file.parent.is_dir():
         raise TargetError(
-            f"the directory {str(plan_file.parent)!r} of the plan file does not exist; create it first.",
+            f"the directory {str(file.parent)!r} of {what} does not exist; create it first.",
             code="missing-directory",
-            fields={"file": str(plan_file.parent)},
+            fields={"file": str(file.parent)},
         )
-    if target.resolve() in (plan_file.resolve(), *plan_file.resolve().parents):
+    if target.resolve() in (file.resolve(), *file.resolve().parents):
         raise TargetError(
-            "the plan file is private, so it cannot be in the release; keep it in another place.",
+            f"{what} is private, so it cannot be in the release; keep it in another place.",
             code="inside-release",
-            fields={"path": str(plan_file)},
+            fields={"file": str(file)},
         )
-    check_outside(plan_file, "the plan file")
+    check_outside(file, what)
 
 
 def _is_replaceable(path: Path) -> bool:

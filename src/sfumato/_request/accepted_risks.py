@@ -117,10 +117,13 @@ class AcceptedRisks:
             )
         return cls(
             tuple((str(entry["column"]), str(entry["reason"])) for entry in entries["disclosing"]),
-            *(str(entries.get(name, "")) for name in ("unique", "uncovered", "exposure", "marginal_prior")),
-            parse_exact(str(entries.get("unique_limit", UNIQUE_LIMIT)), "the limit on unique records"),
-            parse_exact(str(entries.get("breach_limit", BREACH_LIMIT)), "the breach limit"),
-            tuple(map(str, entries.get("public_patterns", ()))),
+            unique_records=str(entries.get("unique", "")),
+            uncovered_values=str(entries.get("uncovered", "")),
+            exposure=str(entries.get("exposure", "")),
+            marginal_prior=str(entries.get("marginal_prior", "")),
+            unique_limit=parse_exact(str(entries.get("unique_limit", UNIQUE_LIMIT)), "the limit on unique records"),
+            breach_limit=parse_exact(str(entries.get("breach_limit", BREACH_LIMIT)), "the breach limit"),
+            public_patterns=tuple(map(str, entries.get("public_patterns", ()))),
         )
 
 

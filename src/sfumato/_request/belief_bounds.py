@@ -105,7 +105,7 @@ class PrivacySpec(ABC):
         """
         raise InfeasibleError(
             "caps and diversity of combinations do not protect the single columns. Make buckets for one column, or "
-            "choose `mechanism='uniform'` or `mechanism='subset'`, which cover every statement.",
+            "ask for one bound (`spec=BreachBound(...)`), which covers every statement.",
             code="columns-not-protected",
             fields={"requirement": type(self).__name__},
         )
@@ -186,8 +186,10 @@ class BreachBound(PrivacySpec):
     def from_flags(cls, arguments: OptionValues) -> Self:
         """Makes a bound from both its ends; refuses a missing one by name."""
         if lacking := " and ".join(f"`{flag.name}=`" for flag in cls.FLAGS if flag.name not in arguments):
+            proposed = propose_bound()
             raise SpecError(
-                f"no protection was chosen. Give {lacking}, for example `prior='1/10'` `posterior='1/3'`.",
+                f"no protection was chosen. Give {lacking}, for example `prior='{proposed.prior}'` "
+                f"`posterior='{proposed.posterior}'`.",
                 code="no-protection",
                 fields={"lacking": lacking},
             )
@@ -258,6 +260,26 @@ class BreachBound(PrivacySpec):
     def find_part_limit(self, share: Fraction) -> Fraction | None:
         """The posterior, for shares up to the prior."""
         return self.posterior if share <= self.prior else None
+
+
+PROPOSED_BOUNDS = (
+    (2, ("1/2", "4/5")),
+    (3, ("1/3", "2/3")),
+    (4, ("1/4", "3/5")),
+    (9, ("1/5", "1/2")),
+)
+"""The proposed prior and posterior for columns with up to so many values."""
+USUAL_BOUND = ("1/10", "1/3")
+"""The proposal for more values, or an unknown number of them."""
+
+
+def propose_bound(domain_size: int | None = None) -> BreachBound:
+    """A bound to begin with, for a sensitive column with so many values.
+
+    With few values, each is more frequent than 1/10 of the people, so that a prior of 1/10 would cover none of them.
+    """
+    numbers = next((numbers for most, numbers in PROPOSED_BOUNDS if domain_size and domain_size <= most), USUAL_BOUND)
+    return BreachBound(*numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +405,7 @@ class BreachBoundPerValue(PrivacySpec):
         """Refuses: bounds for combinations do not bound the single columns."""
         raise InfeasibleError(
             "bounds for combinations do not protect the single columns. Use a tolerance (`spec=Tolerance(...)`), or "
-            "one bound with `mechanism='uniform'` or `mechanism='subset'`, which cover every statement.",
+            "one bound (`spec=BreachBound(...)`), which covers every statement.",
             code="columns-not-protected",
             fields={"requirement": type(self).__name__},
         )

@@ -25,6 +25,17 @@ class Surplus(StrEnum):
     DROP = "drop"
 
 
+class PersonBasis(StrEnum):
+    """The reason to believe that a person has no more rows than the guarantee counts."""
+
+    COLUMN = "column"
+    """The rows of each person were counted by the person column."""
+    ROW_NUMBERS = "row-numbers"
+    """The person column numbers the rows, so the count shows nothing."""
+    STATED = "stated"
+    """The data steward states that each row is a different person."""
+
+
 class RowChoice(StrEnum):
     """The published row of a person who has only one published."""
 
@@ -123,15 +134,22 @@ class PersonCheck:
     """The published row of each person, if there is only one; names the deciding column if it is published too."""
     dropped_rows: int = 0
     """The number of rows that were not published because their persons have others."""
+    basis: PersonBasis = PersonBasis.COLUMN
 
     @classmethod
-    def of(cls, rows: PersonRows, dropped_rows: int, published_columns: Collection[str]) -> Self:
+    def of(
+        cls,
+        rows: PersonRows,
+        dropped_rows: int,
+        published_columns: Collection[str],
+        basis: PersonBasis = PersonBasis.COLUMN,
+    ) -> Self:
         """The record of the checks for a release with these columns."""
         one_row = rows.one_row
         row_name = (
             None if one_row is None else str(one_row) if one_row.column in published_columns else one_row.choice.value
         )
-        return cls(rows.max_rows, rows.surplus, row_name, dropped_rows)
+        return cls(rows.max_rows, rows.surplus, row_name, dropped_rows, basis)
 
     @property
     def is_selective(self) -> bool:
@@ -139,8 +157,17 @@ class PersonCheck:
         return self.one_row is not None or self.surplus is Surplus.DROP
 
     @property
+    def has_one_row_each(self) -> bool:
+        """Whether each person has one row, by a check or by the statement of the data steward."""
+        return self.max_rows == 1 and self.basis is not PersonBasis.ROW_NUMBERS
+
+    @property
     def sentence(self) -> str:
         """The check in plain words."""
+        if self.basis is PersonBasis.STATED:
+            return STATED_SENTENCE
+        if self.basis is PersonBasis.ROW_NUMBERS:
+            return ROW_NUMBERS_SENTENCE
         rows_text = "one row" if self.max_rows == 1 else f"at most {self.max_rows} rows"
         person_note = "checked with a column that is not published"
         if self.one_row is not None:
@@ -161,7 +188,8 @@ class PersonCheck:
     def to_json(self) -> Json:
         """Writes the check as a manifest has it."""
         entries = {"most": self.max_rows, "surplus": self.surplus.value, "one_row": self.one_row}
-        return {**entries, "left_out": self.dropped_rows}
+        basis = {} if self.basis is PersonBasis.COLUMN else {"basis": self.basis.value}
+        return {**entries, "left_out": self.dropped_rows, **basis}
 
     @classmethod
     def from_json(cls, entries: JsonView) -> Self:
@@ -169,7 +197,78 @@ class PersonCheck:
         one_row = None if entries["one_row"] is None else str(entries["one_row"])
         if one_row is not None:
             RowChoice(one_row.partition(":")[0])
-        return cls(int(entries["most"]), Surplus(entries["surplus"]), one_row, int(entries["left_out"]))
+        basis = PersonBasis(entries.get("basis", PersonBasis.COLUMN))
+        return cls(int(entries["most"]), Surplus(entries["surplus"]), one_row, int(entries["left_out"]), basis)
+
+
+STATED_SENTENCE = "The publisher states that each row is a different person; sfumato did not check this."
+"""The sentence for a table whose rows are persons by the statement of the data steward."""
+
+ROW_NUMBERS_SENTENCE = (
+    "The person column numbers the rows, so it does not show whether people are repeated, and the guarantee is per "
+    "row. If a person has several rows, each of them discloses something about that person."
+)
+"""The sentence for a person column that numbers the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """The people or rows that the numbers of a release describe; its text says which ones."""
+
+    unit: str
+    """People, or rows if a person may have several or persons were not checked."""
+    selection: str = ""
+    """The choice between the rows of a person, if rows were left out."""
+    dropped_rows: int = 0
+    """The number of rows that were left out by this choice."""
+    missing_column: str | None = None
+    """The protected column whose missing values were left out with their records."""
+
+    @classmethod
+    def of(cls, check: PersonCheck | None, missing_column: str | None = None) -> Self:
+        """The population of a release whose persons were checked like this; None if they were not checked."""
+        unit = "people" if check is not None and check.has_one_row_each else "rows"
+        if check is None or check.dropped_rows == 0:
+            return cls(unit, missing_column=missing_column)
+        return cls(unit, _describe_selection(check), check.dropped_rows, missing_column)
+
+    @property
+    def is_original(self) -> bool:
+        """Whether the release describes all rows of the original table."""
+        return not self.selection and self.missing_column is None
+
+    @property
+    def source(self) -> str:
+        """The origin of the true numbers that intervals cover: the original table, or some of its rows."""
+        return "the original table" if self.is_original else "the chosen rows of the original table"
+
+    @property
+    def remark(self) -> str:
+        """The population below an answer; empty for the original table, which the legend of an answer names."""
+        if self.is_original:
+            return "counts are of rows, and a person may have several" if self.unit == "rows" else ""
+        dropped = f"; {self.dropped_rows:,} other rows are not published" if self.dropped_rows else ""
+        return f"numbers are for {self}{dropped}"
+
+    @property
+    def sentence(self) -> str:
+        """The population as a sentence."""
+        dropped = f" {self.dropped_rows:,} other rows of the original table are not published."
+        return f"Numbers are for {self}.{dropped if self.dropped_rows else ''}"
+
+    def __str__(self) -> str:
+        rows = f"{self.unit}, {self.selection}" if self.selection else f"{self.unit} of the original table"
+        return rows if self.missing_column is None else f"{rows}, without records that lack a {self.missing_column!r}"
+
+
+def _describe_selection(check: PersonCheck) -> str:
+    """The published rows of a person who had more."""
+    if check.max_rows > 1:
+        return f"at most {check.max_rows} of each person, chosen at random"
+    choice, _, column = (check.one_row or RowChoice.RANDOM).partition(":")
+    if choice == RowChoice.RANDOM:
+        return "by one random row each"
+    return f"by their {choice} row" + (f" by {column!r}" if column else "")
 
 
 UNCHECKED_SENTENCE = (

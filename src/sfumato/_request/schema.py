@@ -6,7 +6,7 @@ import datetime
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from pathlib import Path
@@ -24,6 +24,9 @@ COMPOUND_MARK = " + "
 """Separates the names of the columns of a compound."""
 NAMED_COLUMNS = 50
 """The largest number of existing columns named in the message about a missing one."""
+
+RANGE_LABEL = re.compile(r"\[(?P<low>[^,]+),(?P<high>[^,]+)[)\]]")
+"""The published name of a range, such as `[18,65)`."""
 
 Edge = int | float | datetime.date | datetime.datetime
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
@@ -52,6 +55,15 @@ PATTERN_ROLES = (Role.PUBLIC, Role.DROPPED, Role.IDENTIFIER)
 """The roles that can be given to several columns by a name with `*`."""
 ANY_CHARACTERS = "*"
 """Stands for any characters in the name of a column; alone, for all columns that have no other role."""
+
+
+ROLE_ARGUMENTS = {
+    Role.SENSITIVE: "sensitive",
+    Role.IDENTIFIER: "identifier",
+    Role.PERSON: "person",
+    Role.DROPPED: "drop",
+}
+"""The argument that gives a column its role; columns are public without one."""
 
 
 class NullPolicy(StrEnum):
@@ -111,6 +123,19 @@ class Ranges:
         return tuple(f"[{low},{high}{']' if (low, high) == pairs[-1] else ')'}" for low, high in pairs)
 
 
+def is_list_of_rising_ranges(labels: Sequence[str]) -> bool:
+    """Whether all texts are names of ranges, and their lower edges rise; `[5,18)` comes before `[18,65)`."""
+    matches = [RANGE_LABEL.fullmatch(label) for label in labels]
+    edges = [match for match in matches if match is not None]
+    if not edges or len(edges) < len(matches):
+        return False
+    try:
+        Ranges((*(match["low"] for match in edges), edges[-1]["high"]))
+    except SchemaError:
+        return False
+    return True
+
+
 def _parse_edge(text: str) -> Edge:
     for read in (int, float, datetime.date.fromisoformat, datetime.datetime.fromisoformat):
         try:
@@ -151,6 +176,8 @@ class Schema:
     """Sensitive columns that are protected together, as one column of their combinations."""
     merged_values: Mapping[str, MergedValues] = field(default_factory=dict)
     person_rows: PersonRows = ONE_ROW_EACH
+    each_row_is_a_person: bool = False
+    """Whether the data steward states that each row is a different person; this is published, and not checked."""
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
     """Groups of the values of a column; the values are its declared domain."""
     publish_at: Mapping[str, str] = field(default_factory=dict)
@@ -183,6 +210,11 @@ class Schema:
         }
         # The finest level is the values themselves, so publishing at it changes nothing.
         object.__setattr__(self, "publish_at", level_names)
+        if self.person_column is not None and self.each_row_is_a_person:
+            raise SchemaError(
+                f"`person={self.person_column!r}` lets sfumato check what `each_row_is_a_person=True` states without a "
+                "check; give one of the two."
+            )
         if self.person_column is None and not self.person_rows.is_default:
             raise SchemaError(
                 "rows of a person can be counted and chosen only with a person column; name it (`person=`).",
@@ -234,6 +266,7 @@ class Schema:
         rows_per_person: int = 1,
         surplus: Surplus | str = Surplus.REFUSE,
         one_row: OneRow | str | None = None,
+        each_row_is_a_person: bool = False,
     ) -> Schema:
         """Makes a schema from lists of column names; refuses a column with two roles.
 
@@ -244,8 +277,8 @@ class Schema:
         names_by_role = [
             (Role.SENSITIVE, (*_list_names(sensitive), *compound_columns)),
             (Role.PUBLIC, _list_names(public)),
-            (Role.IDENTIFIER, _list_names(identifier)),
             (Role.PERSON, _list_names(person or ())),
+            (Role.IDENTIFIER, _list_names(identifier)),
             (Role.DROPPED, _list_names(drop)),
         ]
         roles: dict[str, Role] = {}
@@ -253,7 +286,9 @@ class Schema:
         for role, names in names_by_role:
             for name in names:
                 known_roles = patterns if ANY_CHARACTERS in name and role in PATTERN_ROLES else roles
-                if known_roles.setdefault(name, role) is not role:
+                # The person column is not published either, so a list of such columns may name it.
+                is_person = known_roles.get(name) is Role.PERSON and role in (Role.IDENTIFIER, Role.DROPPED)
+                if known_roles.setdefault(name, role) is not role and not is_person:
                     raise SchemaError(
                         f"column {name!r} cannot be both {known_roles[name].value} and {role.value}: give it one role.",
                         code="two-roles",
@@ -276,6 +311,7 @@ class Schema:
             frozenset(_list_names(keep)),
             compound_columns,
             person_rows=PersonRows(rows_per_person, _parse_choice(Surplus, surplus, "surplus"), row_choice),
+            each_row_is_a_person=each_row_is_a_person,
             hierarchies={
                 name: hierarchy if isinstance(hierarchy, Hierarchy) else Hierarchy.read(hierarchy)
                 for name, hierarchy in (hierarchies or {}).items()
@@ -424,11 +460,7 @@ class Schema:
                 code="column-names-alike",
                 fields={"first": similar_names[0], "second": similar_names[1]},
             )
-        row_choice = self.person_rows.one_row
-        order_columns = () if row_choice is None or row_choice.column is None else (row_choice.column,)
-        for name in (*self.roles, *self.domains, *self.ranges, *self.confirmed_columns, *order_columns):
-            if name not in columns:
-                raise SchemaError(explain_missing_column(name, columns), code="missing-column", fields={"column": name})
+        check_named_columns(self._list_named_columns(), columns)
         if self.combined_columns and self.sensitive_name.lower() in lowered:
             raise SchemaError(
                 f"the table has a column {self.sensitive_name!r}, which is the joint name of the sensitive "
@@ -454,6 +486,17 @@ class Schema:
                 "there would be no public column to publish beside the sensitive one; keep at least one.",
                 code="no-public-column",
             )
+
+    def _list_named_columns(self) -> Iterator[tuple[str, str]]:
+        """Lists the columns that are named, each with the argument that names it."""
+        for name, role in self.roles.items():
+            if role in ROLE_ARGUMENTS:
+                yield "compound" if name in self.compound else ROLE_ARGUMENTS[role], name
+        for argument, names in (("domains", self.domains), ("ranges", self.ranges), ("keep", self.confirmed_columns)):
+            yield from (("hierarchies" if name in self.hierarchies else argument, name) for name in names)
+        row_choice = self.person_rows.one_row
+        if row_choice is not None and row_choice.column is not None:
+            yield "one_row", row_choice.column
 
     def check_missing(self, texts: Sequence[str]) -> None:
         """Refuses a missing marker that is also a value of a declared domain: it cannot be both."""
@@ -481,6 +524,17 @@ def find_matches(pattern: str, columns: Iterable[str]) -> list[str]:
         return [pattern]
     expression = re.compile(".*".join(map(re.escape, pattern.split(ANY_CHARACTERS))), re.DOTALL)
     return [name for name in columns if expression.fullmatch(name)]
+
+
+def check_named_columns(names_by_argument: Iterable[tuple[str, str]], columns: Sequence[str]) -> None:
+    """Refuses the first named column that the table does not have, with the argument to correct."""
+    for argument, name in names_by_argument:
+        if name not in columns:
+            raise SchemaError(
+                f"{explain_missing_column(name, columns)} Correct `{argument}=`.",
+                code="missing-column",
+                fields={"column": name, "argument": argument},
+            )
 
 
 def explain_missing_column(name: str, columns: Iterable[str], opening: str = "the table has no column") -> str:

@@ -28,7 +28,7 @@ from sfumato._records.column_codes import decode_dictionary
 from sfumato._release.manifest_entries import read_merged, read_missing, read_published_levels
 from sfumato._release.manifest_reader import load_json
 from sfumato._request.hierarchy import Hierarchy
-from sfumato._request.person_rows import PersonCheck
+from sfumato._request.person_rows import PersonBasis, PersonCheck
 from sfumato._request.schema import NullPolicy, Ranges, Role, Schema
 from sfumato._verify.check_results import Check, Verification
 from sfumato._verify.distributions import read_reference
@@ -41,6 +41,8 @@ from sfumato.errors import ReleaseFormatError, SfumatoError, SpecError
 
 MEMORY_LIMIT = "512MB"
 BATCH_ROWS = 1 << 17
+BASIS_FORMAT = 5
+"""The first format of a release that says whether its person column numbers the rows."""
 
 
 def verify(
@@ -122,7 +124,7 @@ def _select_published_rows(
             "published, and its plan file.",
             code="plan-file-of-another-table",
         )
-    if persons is None:
+    if persons is None or persons.basis is PersonBasis.STATED:
         return source, []
     if plan is None and not persons.is_selective:
         return source, []  # the person column is not published, and was checked when the release was made
@@ -137,13 +139,14 @@ def _select_published_rows(
             Check(PERSONS, False, "the plan file has no person column, but the release has rules for persons.")
         ]
     column, rows = plan.person_settings
-    published_rows, left_out = PersonGrouping(LocalEngine(), source, column, private_folder).select_rows(
-        rows, plan.table_draws
-    )
-    is_same = PersonCheck.of(rows, left_out, view.public_names) == persons
+    selection = PersonGrouping(LocalEngine(), source, column, private_folder).select_rows(rows, plan.table_draws)
+    left_out = selection.dropped_rows
+    # Releases of older formats do not say whether the column numbers the rows.
+    basis = selection.basis if int(view.sfumato_json["format"]) >= BASIS_FORMAT else persons.basis
+    is_same = PersonCheck.of(rows, left_out, view.public_names, basis) == persons
     sentence = f"the rows of each {column!r} of the original were counted again, and {left_out:,} rows were left out"
     verdict = "as the release says." if is_same else "but the release differs. Is this its plan file?"
-    return published_rows, [Check(PERSONS, is_same, f"{sentence}, {verdict}")]
+    return selection.source, [Check(PERSONS, is_same, f"{sentence}, {verdict}")]
 
 
 Groups = Mapping[str, tuple[pa.Array, pa.Array]]

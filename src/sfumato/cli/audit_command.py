@@ -52,7 +52,7 @@ class AuditOptions(OptionGroup):
     ] = None
     questions: Annotated[
         Path | None,
-        typer.Option("--questions", metavar="FILE", help="Questions of your own: .csv with a column sql, or .jsonl."),
+        typer.Option("--questions", metavar="FILE", help="Questions of your own: .sql, .csv or .jsonl."),
     ] = None
     population: Annotated[
         str | None,

@@ -36,8 +36,8 @@ from sfumato._request.person_rows import MOST_ROWS, Surplus
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
 from sfumato._request.schema import NullPolicy, Schema
 from sfumato.cli.flags import format_flag, name_flags
-from sfumato.cli.option_group import OptionGroup, make_command_parameter
-from sfumato.errors import SchemaError
+from sfumato.cli.option_group import OptionGroup, list_option, make_command_parameter
+from sfumato.errors import SchemaError, TargetError
 from sfumato.mechanisms import REGISTRY
 
 TABLE_PANEL = "The table"
@@ -70,16 +70,14 @@ class TableOptions(OptionGroup):
 
     sensitive: Annotated[
         list[str],
-        typer.Option("--sensitive", metavar="COL", help=f"The column to protect. Repeatable with {PER_COLUMN_FLAGS}."),
+        list_option("--sensitive", "COL", f"The column to protect; several only with {PER_COLUMN_FLAGS}."),
     ] = field(default_factory=list)
     compound: Annotated[
-        str | None,
-        typer.Option("--compound", metavar="A,B", help="Protect several columns as one, instead of --sensitive."),
-    ] = None
-    identifier: Annotated[
-        list[str],
-        typer.Option("--identifier", metavar="COL", help="A column that identifies people; dropped. Repeatable."),
+        list[str], list_option("--compound", "COL", "Protect several columns as one, instead of --sensitive.")
     ] = field(default_factory=list)
+    identifier: Annotated[list[str], list_option("--identifier", "COL", "Columns that identify people; dropped.")] = (
+        field(default_factory=list)
+    )
     person: Annotated[
         list[str], typer.Option("--person", metavar="COL", help="The person of each row; checked, then dropped.")
     ] = field(default_factory=list)
@@ -103,6 +101,13 @@ class TableOptions(OptionGroup):
             "--one-row", metavar="WHICH", help="Publish one row of each person: first:COL, last:COL or random."
         ),
     ] = None
+    each_row_is_a_person: Annotated[
+        bool,
+        typer.Option(
+            "--each-row-is-a-person",
+            help="You state that no person has two rows, without a person column; printed in the release, not checked.",
+        ),
+    ] = False
     domain: Annotated[
         list[str],
         typer.Option("--domain", metavar="COL=FILE", help="All possible values of a column, one a line. Recommended."),
@@ -126,21 +131,14 @@ class TableOptions(OptionGroup):
         ),
     ] = field(default_factory=list)
     public: Annotated[
-        list[str],
-        typer.Option(
-            "--public", metavar="COL", help="A column to publish unchanged; DX* and * stand for several. Repeatable."
-        ),
+        list[str], list_option("--public", "COL", "Columns to publish unchanged; DX* and * stand for several.")
     ] = field(default_factory=list)
-    drop: Annotated[list[str], typer.Option("--drop", metavar="COL", help="A column to drop. Repeatable.")] = field(
+    drop: Annotated[list[str], list_option("--drop", "COL", "Columns to drop; DX* stands for several.")] = field(
         default_factory=list
     )
     keep: Annotated[
         list[str],
-        typer.Option(
-            "--keep",
-            metavar="COL",
-            help="Publish this column although it is nearly unique or has line breaks. Repeatable.",
-        ),
+        list_option("--keep", "COL", "Publish these columns although they are nearly unique or have line breaks."),
     ] = field(default_factory=list)
     nulls: Annotated[
         NullPolicy,
@@ -148,15 +146,13 @@ class TableOptions(OptionGroup):
             "--nulls", help="A missing sensitive value becomes a value of its own, stops with an error, or is dropped."
         ),
     ] = NullPolicy.VALUE
-    text: Annotated[
-        list[str],
-        typer.Option("--text", metavar="COL", help="Read a CSV column or a domain as text. Repeatable."),
-    ] = field(default_factory=list)
+    text: Annotated[list[str], list_option("--text", "COL", "CSV columns or domains to read as text.")] = field(
+        default_factory=list
+    )
     encoding: Encoding = "utf-8"
     decimal: Decimal = POINT
     missing: Annotated[
-        list[str],
-        typer.Option("--missing", metavar="TEXT", help="Text that means a missing value, such as ? or NA. Repeatable."),
+        list[str], list_option("--missing", "TEXT", "Texts that mean a missing value, such as ? or NA.")
     ] = field(default_factory=list)
 
 
@@ -171,10 +167,14 @@ class PlanTableOptions(TableOptions):
         Path | None, typer.Option("--counts", metavar="CSV", help="Plan from a CSV of value,count instead of a table.")
     ] = None
 
-    def check(self) -> None:
-        """Refuses both a table and counts, and neither."""
+    def check(self, *, has_questions: bool = False) -> None:
+        """Refuses both a table and counts, and neither; and questions without a table."""
         if (self.table is None) == (self.counts is None):
-            raise SchemaError("name either a table, or a file of counts with --counts.", code="no-single-table")
+            raise SchemaError("name either a table, or a file of counts (`counts=`).", code="no-single-table")
+        if has_questions and self.table is None:
+            raise SchemaError(
+                "`questions=` needs a table, because counts alone cannot answer them.", code="questions-without-table"
+            )
 
     def group_counts(self, counts: Histogram) -> tuple[Histogram, str]:
         """Groups counts by the requested hierarchy and level; also gives the name of the column."""
@@ -208,6 +208,14 @@ class TargetOptions(OptionGroup):
         int | None,
         typer.Option(
             "--at", metavar="N", help="The count that must have this error.", min=1, show_default=f"{DEFAULT_COUNT:,}"
+        ),
+    ] = None
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            "--questions",
+            metavar="FILE",
+            help="Also show the error of your own questions: .sql with one a line, .csv or .jsonl.",
         ),
     ] = None
 
@@ -360,15 +368,14 @@ class NoticeOptions(OptionGroup):
 
     PANEL: ClassVar = OUTPUT_PANEL
 
-    fail_on: Annotated[
-        str | None,
-        typer.Option("--fail-on", metavar="CODE,...", help="Stop with exit code 1 on these notices."),
-    ] = None
+    fail_on: Annotated[list[str], list_option("--fail-on", "CODE", "Stop with exit code 1 on these notices.")] = field(
+        default_factory=list
+    )
 
     @property
     def codes(self) -> tuple[str, ...]:
         """The codes of the notices that stop the command."""
-        return tuple(code.strip() for code in (self.fail_on or "").split(",") if code.strip())
+        return tuple(code.strip() for code in self.fail_on if code.strip())
 
 
 class ReleaseFormat(StrEnum):
@@ -385,8 +392,9 @@ class ReleaseOptions(OptionGroup):
     PANEL: ClassVar = OUTPUT_PANEL
 
     target: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The release: a new directory, a .zip, or s3://...")
-    ]
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="The release: a new directory, a .zip, or s3://... Required."),
+    ] = None
     force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False
     format: Annotated[ReleaseFormat, typer.Option("--format", help="csv: also write each table as CSV.")] = (
         ReleaseFormat.PARQUET
@@ -403,12 +411,22 @@ class ReleaseOptions(OptionGroup):
             help="Save the key in this private file; an existing file repeats its release.",
         ),
     ] = None
+    journal: Annotated[
+        Path | None,
+        typer.Option("--journal", metavar="FILE", help="Record the publication in this private file. See journal."),
+    ] = None
     unsafe_test_key: Annotated[
         str | None,
         typer.Option(
             "--unsafe-test-key", metavar="HEX", help="For tests only: a known key. Such a release protects no one."
         ),
     ] = None
+
+    def find_target(self) -> Path:
+        """The place of the release; checked after the names in the request, which are the first thing to correct."""
+        if self.target is None:
+            raise TargetError("name a place for the release (`out='release'`).", code="no-target")
+        return self.target
 
 
 @dataclass(frozen=True)

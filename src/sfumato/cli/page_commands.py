@@ -13,7 +13,9 @@ import typer
 
 import sfumato
 from sfumato._core.json_types import Json
-from sfumato._document.document import DEFAULT_DECIDER
+from sfumato._document.document import DEFAULT_DECIDER, Document
+from sfumato._release.description import Description
+from sfumato._request.stated_context import StatedContext
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import OUTPUT_PANEL, PrintOptions, ReleasePath
@@ -34,29 +36,64 @@ Decider = Annotated[
 
 @dataclass(frozen=True)
 class PlanPageOptions(OptionGroup):
-    """The page of a plan, and the person who decides about it."""
+    """The key of a plan, its page, and the person who decides about it."""
 
     PANEL: ClassVar = OUTPUT_PANEL
 
+    plan_file: Annotated[
+        Path | None,
+        typer.Option("--plan-file", metavar="FILE", help="Show the release that this private file repeats."),
+    ] = None
     report: Annotated[
         Path | None,
         typer.Option(
             "--report", metavar="FILE.html", help="Also write an HTML page with figures (as slow as compare). Private."
         ),
     ] = None
+    sheet: Annotated[
+        Path | None,
+        typer.Option("--sheet", metavar="FILE.html", help="Also write one A4 page to decide and sign. Private."),
+    ] = None
+    context: Annotated[
+        Path | None,
+        typer.Option("--context", metavar="FILE.toml", help="For --sheet: purpose, recipients, legal basis, decision."),
+    ] = None
+    describe: Annotated[
+        Path | None,
+        typer.Option("--describe", metavar="FILE.toml", help="For --sheet: title, and descriptions of columns."),
+    ] = None
     force: Force = False
     decider: Decider = DEFAULT_DECIDER
 
     def check(self) -> None:
-        """Refuses an unusable file for the page before the long computation."""
+        """Refuses unusable files for the pages before the long computation."""
         from sfumato._report import check_place  # noqa: PLC0415 - takes long to load
 
-        if self.report is not None:
-            check_place(self.report, force=self.force)
-        elif self.decider != DEFAULT_DECIDER:
+        pages = [page for page in (self.report, self.sheet) if page is not None]
+        for page_path in pages:
+            check_place(page_path, force=self.force)
+        if len({page_path.resolve() for page_path in pages}) < len(pages):
+            raise TargetError("--report and --sheet are two pages; give them different names.", code="same-file")
+        if not pages and self.decider != DEFAULT_DECIDER:
             raise TargetError(
-                "--decider is printed on the page of a plan; name the page with --report.", code="decider-without-page"
+                "--decider is printed on the page of a plan; name the page with --report or --sheet.",
+                code="decider-without-page",
             )
+        if self.sheet is None and self.context is not None:
+            raise TargetError(
+                "--context is printed on the decision sheet; name the sheet with --sheet.", code="context-without-sheet"
+            )
+        if self.context is not None:
+            StatedContext.read(self.context, None)  # its columns are checked when the table was read
+        Description.read_optional(self.describe)
+
+    def save_sheet(self, outlook: PublicationPlan, print_options: PrintOptions) -> None:
+        """Writes the decision sheet, if requested."""
+        if self.sheet is None:
+            return
+        decider = None if self.decider == DEFAULT_DECIDER else self.decider
+        document = outlook.decision_sheet(self.context, self.describe, decider)
+        _save_private(document, self.sheet, print_options, force=self.force)
 
     def save(
         self,
@@ -69,6 +106,7 @@ class PlanPageOptions(OptionGroup):
         from sfumato._comparison.comparison_document import list_alternative_sections  # noqa: PLC0415 - takes long to load
         from sfumato._publish.plan_document import make_plan_document  # noqa: PLC0415 - takes long to load
 
+        self.save_sheet(outlook, print_options)
         if self.report is None:
             return
         document = make_plan_document(outlook, target, self.decider)
@@ -79,12 +117,17 @@ class PlanPageOptions(OptionGroup):
                 render.open_progress_engine(err, print_options, make_engine) as engine,
                 suppress(SpecError),
             ):
-                comparison = sfumato.compare(request, engine, progress=partial(engine.progress, render.COMPARING))
+                progress = partial(engine.progress, render.COMPARING)
+                comparison = sfumato.compare(request, engine, plan_file=self.plan_file, progress=progress)
                 document = document.add_sections(list_alternative_sections(comparison))
-        render.save_document(document, self.report, force=self.force)
-        if not print_options.is_silent:
-            message = f"written to {render.escape_for_terminal(str(self.report))} (private)"
-            out.print(message, soft_wrap=True, highlight=False)
+        _save_private(document, self.report, print_options, force=self.force)
+
+
+def _save_private(document: Document, target: Path, print_options: PrintOptions, *, force: bool) -> None:
+    render.save_document(document, target, force=force)
+    if not print_options.is_silent:
+        message = f"written to {render.escape_for_terminal(str(target))} (private)"
+        out.print(message, soft_wrap=True, highlight=False)
 
 
 def certificate(

@@ -16,7 +16,7 @@ from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._query.query_limits import DEFAULT_SECONDS
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.cli import render
-from sfumato.cli.flags import name_flags
+from sfumato.cli.argument_names import name_arguments
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import PrintOptions
 from sfumato.cli.output import BAD_INPUT, err, out, print_error, print_json
@@ -36,6 +36,7 @@ def answer_json(answer: Answer, level: float) -> Json:
         "assumption": answer.assumption,
         "level": level,
         "counted": answer.counted_unit,
+        "population": None if answer.population is None else str(answer.population),
         **({"adjustment": answer.adjustment} if answer.adjustment else {}),
         **({"note": answer.note} if answer.note else {}),
     }
@@ -54,7 +55,9 @@ class QueryOptions(OptionGroup):
     batch: Annotated[
         Path | None,
         typer.Option(
-            "--batch", metavar="FILE", help="A file of questions: .csv with a column sql, or .jsonl with a key sql."
+            "--batch",
+            metavar="FILE",
+            help="A file of questions: .sql with one a line, .csv with a column sql, or .jsonl.",
         ),
     ] = None
     attach: Annotated[
@@ -148,7 +151,7 @@ def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, print_o
             out.print(f"question {number}", style="bold")
             if isinstance(answer, SfumatoError):
                 out.print(
-                    f"not answered: {escape_unprintable(name_flags(str(answer)))}",
+                    f"not answered: {escape_unprintable(name_arguments(str(answer)))}",
                     soft_wrap=True,
                     highlight=False,
                     markup=False,

@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import sfumato
+from sfumato._core.cell_values import format_values
 from sfumato._core.json_types import Json
 from sfumato._core.object_store import Address
 from sfumato._document.document import Document
@@ -25,14 +26,14 @@ from sfumato._figures.estimate_format import align_cells
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._request.warnings import Grade, Notice
 from sfumato._terminal_safe import escape_lines, escape_unprintable
-from sfumato.cli.flags import name_flags
+from sfumato.cli.argument_names import name_arguments
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import list_broken_plugins
 
 if TYPE_CHECKING:  # only annotations need these
     from pathlib import Path
 
-    from sfumato import Publication, PublicationPlan, Verification
+    from sfumato import Publication, PublicationPlan, RequestDraft, Verification
     from sfumato._commands.demo import Demonstration
     from sfumato._engines.engine import Engine, Progress
     from sfumato._planning.bound_for_error import ErrorTarget
@@ -41,7 +42,8 @@ if TYPE_CHECKING:  # only annotations need these
 
 GRADE_STYLES = {Grade.STOP: "red", Grade.WARNING: "yellow", Grade.NOTE: "dim"}
 COMPARING = "comparing"
-UNITS = {COMPARING: "mechanisms"}
+ASKING = "asking"
+UNITS = {COMPARING: "mechanisms", ASKING: "questions"}
 """The unit of a stage's progress, where it is not rows."""
 
 
@@ -143,13 +145,13 @@ def show_notice(console: Console, notice: Notice | str) -> None:
     grade = notice.grade if isinstance(notice, Notice) else Grade.NOTE
     style = GRADE_STYLES[grade]
     console.print(
-        f"[{style}]{grade}:[/{style}] {escape_for_terminal(name_flags(str(notice)))}",
+        f"[{style}]{grade}:[/{style}] {escape_for_terminal(name_arguments(str(notice)))}",
         soft_wrap=not console.is_terminal,
         highlight=False,
     )
     for way_out in notice.ways_out if isinstance(notice, Notice) else ():
         console.print(
-            f"      {escape_for_terminal(name_flags(way_out))}", soft_wrap=not console.is_terminal, highlight=False
+            f"      {escape_for_terminal(name_arguments(way_out))}", soft_wrap=not console.is_terminal, highlight=False
         )
 
 
@@ -172,27 +174,29 @@ def plan_json(outlook: PublicationPlan, target: ErrorTarget | None) -> Json:
         **outlook.choice.to_json(),
         **levels,
         "target": target and target.to_json(),
+        **({"questions": [answer.to_json() for answer in outlook.answers]} if outlook.answers else {}),
         "notices": [item.to_json() for item in outlook.notices],
         "exposures": [item.to_json() for item in outlook.exposures],
         "uniqueness": outlook.uniqueness and outlook.uniqueness.to_json(),
+        "recodings": outlook.recodings and outlook.recodings.to_json(),
     }
 
 
 def show_text(console: Console, text: str) -> None:
-    """Prints an indented paragraph; arguments appear as command-line options."""
-    console.print(Padding(escape_for_terminal(name_flags(text)), (0, 2)), highlight=False)
+    """Prints an indented paragraph; arguments appear as options or keys."""
+    console.print(Padding(escape_for_terminal(name_arguments(text)), (0, 2)), highlight=False)
 
 
 def save_document(document: Document, target: Path, *, force: bool) -> None:
-    """Writes a document as a page; arguments appear as command-line options."""
+    """Writes a document as a page; arguments appear as options or keys."""
     from sfumato._report import save  # noqa: PLC0415 - takes long to load
 
-    save(document.map_text(name_flags), target, force=force)
+    save(document.map_text(name_arguments), target, force=force)
 
 
 def show_document(console: Console, document: Document, *, quiet: bool = False) -> None:
-    """Prints a document; arguments appear as command-line options."""
-    print_document(console, document.map_text(name_flags), quiet=quiet)
+    """Prints a document; arguments appear as options or keys."""
+    print_document(console, document.map_text(name_arguments), quiet=quiet)
 
 
 def verification_json(verification: Verification) -> Json:
@@ -201,14 +205,17 @@ def verification_json(verification: Verification) -> Json:
     return {"passed": verification.has_passed, "checks": checks}
 
 
-def show_draft(console: Console, path: str, decisions: Sequence[str]) -> None:
-    """Lists the decisions left in a new request file."""
+def show_draft(console: Console, path: str, draft: RequestDraft) -> None:
+    """Lists the untidy values of the table, and the decisions left in a new request file."""
+    for kind, names in draft.guess.untidy_columns.items():
+        finding = f"found in {format_values(names)}: {kind.value.finding}; {kind.value.remedy}."
+        console.print(escape_for_terminal(finding), soft_wrap=True, highlight=False)
     console.print(
         f"written to {escape_for_terminal(path)}; open it in an editor, check it, and decide:",
         soft_wrap=True,
         highlight=False,
     )
-    for number, decision in enumerate(decisions, 1):
+    for number, decision in enumerate(draft.open_decisions, 1):
         console.print(f"  {number}. {decision}", highlight=False)
     console.print(f"then run: sfumato plan {escape_for_terminal(path)}", soft_wrap=True, highlight=False)
 
@@ -219,7 +226,17 @@ def guess_json(guess: TableGuess) -> Json:
         {"name": column.name, "role": column.role.value, "remarks": list(column.remarks), "bins": list(column.edges)}
         for column in guess.columns
     ]
-    return {"columns": columns, "missing": list(guess.missing_markers), "doubtful": list(guess.doubtful_markers)}
+    untidy = {kind.value.code: names for kind, names in guess.untidy_columns.items()}
+    markers = {"missing": list(guess.missing_markers), "doubtful": list(guess.doubtful_markers)}
+    return {"columns": columns, **markers, "untidy": untidy}
+
+
+def show_written(console: Console, publication: Publication) -> None:
+    """Prints the place of a release, and the head of its journal, to be noted."""
+    path = escape_for_terminal(str(publication.release.path))
+    console.print(f"written to {path}", soft_wrap=True, highlight=False)
+    if publication.journal_head is not None:
+        console.print(f"head of the journal: {publication.journal_head}", soft_wrap=True, highlight=False)
 
 
 def publication_json(publication: Publication) -> Json:
@@ -227,7 +244,8 @@ def publication_json(publication: Publication) -> Json:
     notices = [item.to_json() for item in publication.notices]
     exposures = [item.to_json() for item in publication.exposures]
     risks = {"exposures": exposures, "uniqueness": publication.uniqueness.to_json()}
-    return {**sfumato.info(publication.release), "notices": notices, **risks}
+    head = {} if publication.journal_head is None else {"journal_head": publication.journal_head}
+    return {**sfumato.info(publication.release), "notices": notices, **risks, **head}
 
 
 def show_practice(console: Console, path: str, rows: int) -> None:

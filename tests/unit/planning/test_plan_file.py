@@ -343,6 +343,7 @@ BASE: dict[str, Any] = {"schema": Schema.of("disease", public="*"), "spec": Brea
         {"schema": Schema.of("disease", ranges={"age": Ranges(("0", "99"))}, public="*")},
         {"schema": Schema.of("disease", domains={"disease": ["flu", "HIV"]}, public="*")},
         {"schema": Schema.of("disease", domains={"disease": ["HIV", "flu"]}, public="*")},
+        {"schema": Schema.of("disease", each_row_is_a_person=True, public="*")},
         {"mechanism": "uniform"},
         {"guarantee": "marginal-prior"},
         {"read": ReadOptions(text=("age",))},

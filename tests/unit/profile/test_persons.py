@@ -19,9 +19,9 @@ from refusals import refuses
 from selection import examples
 from sfumato._core.random_draws import Draws
 from sfumato._engines.local_engine import LocalEngine
-from sfumato._profile.persons import PersonGrouping, SelectedSource
+from sfumato._profile.persons import PersonGrouping, PersonSelection, SelectedSource
 from sfumato._readers.sources import MemorySource
-from sfumato._request.person_rows import OneRow, PersonRows, RowChoice, Surplus
+from sfumato._request.person_rows import OneRow, PersonBasis, PersonRows, RowChoice, Surplus
 from sfumato.errors import SchemaError, SourceError
 
 FEW = settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -37,10 +37,16 @@ def grouping(folder: Path, persons: list[Any], place: list[Any] | None = None, b
 
 
 def chosen(found: PersonGrouping, rows: PersonRows, draws: Draws = DRAWS) -> list[int]:
-    source, left_out = found.select_rows(rows, draws)
+    selection = found.select_rows(rows, draws)
+    source, left_out = selection.source, selection.dropped_rows
     kept = [row for batch in source.read_batches(["row"], 5) for row in batch.column(0).to_pylist()]
     assert (source.rows, left_out) == (len(kept), found.source.rows - len(kept))  # type: ignore[operator]
     return kept
+
+
+def counted(found: PersonGrouping, most: int) -> tuple[int, int, int, int]:
+    counts = found.count_persons(most, DRAWS)
+    return counts.persons, counts.repeated_persons, counts.most_rows, counts.missing_rows
 
 
 persons = st.lists(st.integers(0, 8), min_size=1, max_size=60)
@@ -51,7 +57,7 @@ persons = st.lists(st.integers(0, 8), min_size=1, max_size=60)
 def test_persons_are_counted_as_a_counter_counts(tmp_path: Path, whose: list[int], most: int) -> None:
     counts = Counter(whose).values()
     expected = (len(counts), sum(count > most for count in counts), max(counts), 0)
-    assert grouping(tmp_path, whose).count(most, DRAWS) == expected
+    assert counted(grouping(tmp_path, whose), most) == expected
 
 
 @FEW
@@ -100,7 +106,7 @@ def test_rows_are_ordered_by_columns_of_any_type(tmp_path: Path, values: list[An
 def test_numbers_beyond_38_digits_are_persons(tmp_path: Path) -> None:
     huge = pa.array([Decimal(10**60), Decimal(10**60 + 1), Decimal(10**60)], type=pa.decimal256(70, 0))
     found = PersonGrouping(LocalEngine(), MemorySource(pa.table({"p": huge})), "p", tmp_path)
-    assert found.count(1, DRAWS) == (2, 1, 2, 0)
+    assert counted(found, 1) == (2, 1, 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +126,7 @@ def test_persons_are_told_apart_by_values_of_any_type(tmp_path: Path, values: pa
     """In one batch and in several: two persons, of whom one has two rows, and a row of nobody."""
     for batch_rows in (1, 10):
         found = PersonGrouping(LocalEngine(batch_rows), MemorySource(pa.table({"p": values})), "p", tmp_path)
-        assert found.count(1, DRAWS) == (2, 1, 2, 1)
+        assert counted(found, 1) == (2, 1, 2, 1)
 
 
 def test_random_row_is_each_of_a_person_s_rows_equally_often(tmp_path: Path) -> None:
@@ -157,7 +163,7 @@ def test_persons_with_more_rows_are_refused_with_how_many_there_are(tmp_path: Pa
         found.select_rows(PersonRows(), DRAWS)
     with refuses(SchemaError, "several-rows-per-person", column="p", repeated=1, persons=3, most=2):
         found.select_rows(PersonRows(2), DRAWS)
-    assert found.select_rows(PersonRows(3), DRAWS) == (found.source, 0)
+    assert found.select_rows(PersonRows(3), DRAWS) == PersonSelection(found.source, 0, PersonBasis.COLUMN)
 
 
 def test_table_that_grew_is_refused() -> None:
@@ -205,4 +211,29 @@ def test_empty_texts_and_what_is_no_number_are_nobody(tmp_path: Path, nobody: An
 
 
 def test_spaces_around_a_text_make_no_other_person(tmp_path: Path) -> None:
-    assert grouping(tmp_path, ["12", "12 ", " 12", "13"]).count(1, DRAWS) == (2, 1, 3, 0)
+    assert counted(grouping(tmp_path, ["12", "12 ", " 12", "13"]), 1) == (2, 1, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("values", "basis"),
+    [
+        (list(range(1, 41)), PersonBasis.ROW_NUMBERS),
+        (list(range(40)), PersonBasis.ROW_NUMBERS),
+        ([(17 * row) % 40 for row in range(40)], PersonBasis.ROW_NUMBERS),
+        ([float(row) for row in range(40)], PersonBasis.ROW_NUMBERS),
+        ([f"{row:04d}" for row in range(1, 41)], PersonBasis.ROW_NUMBERS),
+        ([f"P{row}" for row in range(40)], PersonBasis.COLUMN),
+        (list(range(2, 42)), PersonBasis.COLUMN),
+        ([*range(1, 40), 41], PersonBasis.COLUMN),
+        ([*range(1, 40), 39], PersonBasis.COLUMN),
+        ([row + 0.5 for row in range(40)], PersonBasis.COLUMN),
+        ([*map(float, range(39)), float("inf")], PersonBasis.COLUMN),
+    ],
+    ids=lambda value: "" if isinstance(value, list) else str(value),
+)
+def test_person_column_that_numbers_the_rows_is_recognised(
+    tmp_path: Path, values: list[Any], basis: PersonBasis
+) -> None:
+    found = grouping(tmp_path, values)
+    assert found.select_rows(PersonRows(2), DRAWS).basis is basis
+    assert found.select_rows(PersonRows(one_row=OneRow(RowChoice.RANDOM)), DRAWS).basis is basis

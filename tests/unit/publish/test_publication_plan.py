@@ -126,7 +126,7 @@ def test_what_was_accepted_is_said_whether_or_not_it_tells(tmp_path: Path) -> No
 
 def test_release_says_that_nothing_was_accepted(tmp_path: Path) -> None:
     table = {"ward": coin("abc", 2, 400), "code": codes(400)}
-    request = Request(pa.table(table), schema=Schema.of("code", public=["ward"]), spec=BOUND)
+    request = Request(pa.table(table), schema=Schema.of("code", public=["ward"]), spec=BOUND, accept_unique="")
     publish(request, tmp_path / "release", unsafe_test_key=KEY, on_notice=lambda notice: None)
     accepted, readme, _ = accepted_of(tmp_path)
     assert accepted == {"disclosing": []}

@@ -31,7 +31,7 @@ from sfumato._release.release_folder import pack
 from sfumato._release.staging import (
     LOCK,
     PREFIX,
-    check_plan_file,
+    check_private_file,
     check_target,
     make_staging_folder,
     move_into_place,
@@ -195,13 +195,13 @@ def test_force_keeps_a_directory_of_something_else(desk: Path) -> None:
 @pytest.mark.parametrize("plan_file", ["release", "release/plan", "release/deep/plan", "other/../release/plan"])
 def test_plan_file_cannot_lie_in_the_release(plan_file: str, desk: Path) -> None:
     (desk / plan_file).parent.mkdir(parents=True, exist_ok=True)
-    with refuses(TargetError, "inside-release", path=plan_file):
-        check_plan_file(Path(plan_file), Path("release"))
+    with refuses(TargetError, "inside-release", file=plan_file):
+        check_private_file(Path(plan_file), Path("release"), "the plan file")
 
 
 @pytest.mark.parametrize("plan_file", [None, Path("plan"), Path("release.plan")])
 def test_plan_file_may_lie_beside_the_release(plan_file: Path | None, desk: Path) -> None:
-    check_plan_file(plan_file, Path("release"))
+    check_private_file(plan_file, Path("release"), "the plan file")
 
 
 # -------------------------------------------------------------------------------------------------------------- moving

@@ -52,7 +52,7 @@ def test_readings_of_figures_leave_it_to_people_too() -> None:
 
 @pytest.mark.slow
 def test_pages_are_sound_and_small(written: Made) -> None:
-    for name in ("certificate", "plan", "report"):
+    for name in ("certificate", "plan", "sheet", "report"):
         text = WRITERS[name](written)
         check_sound(text)
         assert len(text.encode()) < 400_000

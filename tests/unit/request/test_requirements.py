@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from refusals import refuses
 from selection import examples
 from sfumato._core.exact_numbers import Exact, parse_exact, round_share_down
-from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance, propose_bound
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
 from sfumato._request.count_accuracy_request import CountThresholds
 from sfumato._request.histogram import Histogram
@@ -625,3 +625,18 @@ def test_value_of_one_column_may_be_believed_as_far_as_its_share_lets_it(
     spec: PrivacySpec, share: str, limit: str | None
 ) -> None:
     assert spec.find_part_limit(Fraction(share)) == (None if limit is None else Fraction(limit))
+
+
+def test_proposed_bound_covers_equally_frequent_values_and_leaves_counts_possible() -> None:
+    proposals = {size: propose_bound(size) for size in range(2, 200)}
+    assert [str(proposals[size].prior) for size in (2, 3, 4, 5, 9, 10)] == ["1/2", "1/3", "1/4", "1/5", "1/5", "1/10"]
+    assert [str(proposals[size].posterior) for size in (2, 3, 4, 5, 9, 10)] == [
+        "4/5",
+        "2/3",
+        "3/5",
+        "1/2",
+        "1/2",
+        "1/3",
+    ]
+    assert all(bound.prior >= Fraction(1, size) for size, bound in proposals.items())
+    assert propose_bound() == propose_bound(0) == proposals[199]

@@ -243,3 +243,12 @@ def test_domain_file_of_several_fields_is_refused_by_its_line(desk: Path) -> Non
     (desk / "domain.txt").write_text("flu\na, b\n")
     with refuses(SchemaError, "wrong-number-of-fields", file=str(desk / "domain.txt"), line=2):
         read_domain(desk / "domain.txt")
+
+
+def test_person_column_may_be_in_a_list_of_columns_that_are_not_published() -> None:
+    for role in ("identifier", "drop"):
+        schema = Schema.of("disease", person="number", **{role: ["number", "name"]}, public="*")  # type: ignore[arg-type]
+        assert schema.person_column == "number"
+        assert schema.get_role("name") is not Role.PUBLIC
+    with pytest.raises(SchemaError, match="give one of the two"):
+        Schema.of("disease", person="number", each_row_is_a_person=True, public="*")

@@ -192,6 +192,34 @@ def test_lists_of_a_release_are_its_domain_and_what_some_row_has(
     assert ("dictionary-left-over", "town") not in found(folder / DATA_FILE)
 
 
+EDGES = {"whole": "0,5,18,65,120", "negative": "-120,-18,-5,0,5,120", "decimal": "-20,-10,-2.5,-0.5,2.5,10.25"}
+
+
+@pytest.mark.parametrize("key", [0, None])
+@pytest.mark.parametrize("edges", EDGES.values(), ids=EDGES)
+def test_ranges_of_a_release_are_listed_by_their_edges(edges: str, key: int | None, tmp_path: Path) -> None:
+    """`[5,18)` comes before `[18,65)`, although not as text; so it is in a data file that was copied elsewhere."""
+    low, high = (float(edge) for edge in edges.split(",")[:: edges.count(",")])
+    original = people(1000, score=[low + row / 999 * (high - low) for row in range(1000)])
+    schema = Schema.of("disease", keep=["score"], ranges={"score": edges}, public="*")
+    folder = published(original, tmp_path / "release", schema=schema, key=key).folder
+    copied = tmp_path / "copied.parquet"
+    copied.write_bytes((folder / DATA_FILE).read_bytes())
+    listed = pq.ParquetFile(copied, read_dictionary=["score"]).read_row_group(0)["score"].chunk(0).dictionary
+    assert listed.to_pylist() == list(schema.ranges["score"].labels) != sorted(listed.to_pylist())
+    assert [found(each) for each in (folder, folder / DATA_FILE, copied)] == [[], [], []]
+
+
+@pytest.mark.parametrize("labels", [["[5,18)", "[0,5)", "[18,65]"], ["[18,65]", "[5,18)", "[0,5)"]])
+def test_ranges_in_another_order_are_found(labels: list[str], tmp_path: Path) -> None:
+    rows = [row % 3 for row in SHUFFLED]
+    codes = pa.array([(row + 1 - rows[0]) % 3 for row in rows], pa.int32())  # the first row has the second label
+    span = pa.DictionaryArray.from_arrays(codes, pa.array(labels))
+    assert found(written(tmp_path / "table.parquet", table().append_column("span", span))) == [
+        ("dictionary-order", "span")
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "code"),
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import version
 
+from sfumato._core.digests import format_digest
 from sfumato._document.document import MOST_ROWS, Block, DataTable, Document, Facts, Items, make_section
 from sfumato._document.html_markup import shorten_name
 from sfumato._evidence.audit_document.risk_sections import (
@@ -21,10 +22,10 @@ from sfumato._evidence.audit_document.section_phrases import STATED_CAPTION
 from sfumato._evidence.audit_document.summary_section import list_summary
 from sfumato._evidence.audit_document.utility_section import list_utility
 from sfumato._evidence.audit_dossier import Dossier
-from sfumato._evidence.certificate import UNCHECKED, format_digest, list_column_roles, list_design_facts, list_uncovered
-from sfumato._evidence.stated_context import NOT_STATED
+from sfumato._evidence.certificate import UNCHECKED, list_column_roles, list_design_facts, list_uncovered
 from sfumato._figures.number_format import NOT_AVAILABLE
 from sfumato._request.schema import NullPolicy
+from sfumato._request.stated_context import NOT_STATED
 from sfumato._verify.check_results import make_checks
 
 TITLE = "Evidence about a release"

@@ -6,8 +6,8 @@ import math
 
 from sfumato._document.document import Facts
 from sfumato._evidence.audit_dossier import Dossier
-from sfumato._evidence.stated_context import SECTIONS
 from sfumato._figures.number_format import NOT_AVAILABLE
+from sfumato._request.stated_context import SECTIONS
 
 ARROW = " \u2192 "
 STATED_CAPTION = "Stated by a person, not checked"

@@ -21,8 +21,8 @@ from sfumato._evidence.audit_document.section_phrases import ARROW, describe_odd
 from sfumato._evidence.audit_dossier import Dossier
 from sfumato._evidence.certificate import list_uncovered
 from sfumato._evidence.measured_utility import NEAR_FACTOR, TYPICAL_COUNT
-from sfumato._evidence.stated_context import NOT_STATED
 from sfumato._figures.number_format import NOT_AVAILABLE, format_exact_percent, format_percent
+from sfumato._request.stated_context import NOT_STATED
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.planned_exposure import ALL_COLUMNS
 

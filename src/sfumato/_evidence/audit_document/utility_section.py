@@ -91,7 +91,8 @@ def _list_own_answer(answer: OwnAnswer) -> list[Block]:
     headings = ("of", "estimate", "95% confidence interval", "truth", "covered")
     blocks: list[Block] = [question, DataTable("Answer and truth", headings, rows, (1, 3))]
     if len(rows) > 1:
-        blocks.append(Picture(partial(draw_forest_plot, [answer_row for answer_row, _ in answer.rows])))
+        answer_rows = [answer_row for answer_row, _ in answer.rows]
+        blocks.append(Picture(partial(draw_forest_plot, answer_rows, source=answer.source)))
     if answer.failure_reason:
         blocks.append(Text(answer.failure_reason[:1].upper() + answer.failure_reason[1:], Tone.QUIET))
     return blocks

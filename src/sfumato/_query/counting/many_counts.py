@@ -82,7 +82,8 @@ def count_many(
     order = np.argsort(np.concatenate([np.zeros(0, dtype=np.int64), *(group for group, _ in pieces)]), kind="stable")
     joined = Moments.concatenate([estimates for _, estimates in pieces]).take(order)
     has_conditions = np.array([bool(work.wheres[where]) for where in work.where_numbers.tolist()], dtype=np.bool_)
-    return Estimates(joined, estimator.label, estimator.assumption, estimator.note, empty & has_conditions)
+    empty &= has_conditions
+    return Estimates(joined, estimator.label, estimator.assumption, estimator.note, empty, manifest.population)
 
 
 def _group_by_wheres(work: Workload) -> Iterator[tuple[list[Places], list[Places] | None]]:

@@ -19,6 +19,7 @@ from sfumato._query.parser.column_names import ColumnNames
 from sfumato._query.parser.conditions import Condition, split_conditions
 from sfumato._query.parser.variance_functions import is_spread, make_spread_formula
 from sfumato._query.unknown_literals import check_literals
+from sfumato._request.person_rows import PersonBasis
 from sfumato.errors import QueryError
 
 
@@ -78,8 +79,10 @@ class Aggregates:
 
     def _explain_distinct(self, node: Tree) -> QueryError:
         """The error for COUNT(DISTINCT); it proposes COUNT(*) where each person has one row."""
-        is_person = self.session.manifest.count_unit == "people"
-        people = " Each person has one row here, so COUNT(*) counts people." if is_person else ""
+        manifest = self.session.manifest
+        people = " Each person has one row here, so COUNT(*) counts people." if manifest.count_unit == "people" else ""
+        if manifest.person_check is not None and manifest.person_check.basis is PersonBasis.STATED:
+            people = " The publisher states that each row is a different person, so COUNT(*) counts people."
         try:
             for expression in node.this.expressions:
                 self.resolve(expression)
@@ -117,8 +120,8 @@ class Aggregates:
                 scores.append(f"({allowed_sql.write_sql(factor)})")
             else:
                 raise QueryError(
-                    f"{allowed_sql.write_sql(factor)} mixes public and sensitive columns; write it as a product, or as "
-                    "SUM(...) FILTER (WHERE ...).",
+                    f"{allowed_sql.write_sql(factor)} mixes public and sensitive columns; write it as a product, as "
+                    "SUM(...) + SUM(...), or as SUM(...) FILTER (WHERE ...).",
                     code="mixed-expression",
                 )
         return self._add_total(Total(self._split(where), " * ".join(factors) or None, " * ".join(scores) or None))
@@ -152,8 +155,8 @@ class Aggregates:
         sql = allowed_sql.write_sql(node)
         if isinstance(node, exp.AggFunc):
             return QueryError(
-                f"{sql} cannot be estimated with a known error, because single records decide it; ask for COUNT, "
-                "SUM, AVG, STDDEV or QUANTILE_CONT(column, 0.95), or remove the sensitive column from the query.",
+                f"{sql} cannot be estimated with a known error, because single records decide it; "
+                f"{self._propose_aggregate(node)}.",
                 code="unsupported-aggregate",
                 fields={"aggregate": sql},
             )
@@ -162,6 +165,22 @@ class Aggregates:
             "the numbers of the answer yourself.",
             code="not-linear",
         )
+
+    def _propose_aggregate(self, node: Tree) -> str:
+        """Advises what to ask instead, by the type of the column and its protection."""
+        column = next(node.find_all(exp.Column), None)
+        if column is None:
+            return "ask for COUNT(*)"
+        name, resolved = allowed_sql.write_sql(column), self.resolve(column.copy())
+        manifest = self.session.manifest
+        types = {field.name: field.type for field in manifest.fields}
+        types |= zip(manifest.sensitive_columns, manifest.sensitive_types, strict=True)
+        key = next(iter(resolved.find_all(exp.Column))).name
+        if types.get(key) not in ("integer", "number") or key in self.ranges:
+            return f"count its values with GROUP BY {name}"
+        if self.names.is_public(resolved):
+            return f"ask for AVG({name}), STDDEV({name}) or QUANTILE_CONT({name}, 0.95)"
+        return f"ask for AVG({name}) or STDDEV({name}), or count its values with GROUP BY {name}"
 
 
 def _make_not_null(value: Tree) -> Tree:

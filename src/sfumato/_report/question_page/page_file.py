@@ -102,6 +102,7 @@ class QuestionPage:
             "domain_size": len(self.manifest.domain),
             "records": self.records,
             "counted": self.manifest.count_unit,
+            "source": self.manifest.population.source,
             "quantiles": {str(level): compute_quantile(level) for level in LEVELS},
             "too_many": TOO_LARGE_NOTE,
         }
@@ -146,11 +147,11 @@ class QuestionPage:
 
     @property
     def _reading_notes(self) -> list[str]:
+        population = self.manifest.population
         reading_facts = [
             "A number such as 1,860 \u00b1 110 is an estimate and its standard error. About 95% of the 95% confidence "
-            "intervals cover the number in the original table; the others do not.",
-            f"The numbers describe the {self.manifest.count_unit} of the original table, not a population from which "
-            "these were sampled.",
+            f"intervals cover the number in {population.source}; the others do not.",
+            f"{population.sentence} They do not describe a population from which these were sampled.",
             f"Estimator: {self.method.label}. Assumption: {self.method.assumption}.",
             "By chance an estimate may be below zero or too large. It is not corrected, so that sums stay unbiased.",
             "In the picture, a thin vertical tick is a certain bound; dashed marks are unreliable.",

@@ -246,7 +246,7 @@ class View {
     const more = all.length - rows.length;
     const told = more > 0 ? `the first ${rows.length} of ${someRows(all.length)}; the CSV has all` : someRows(all.length);
     const level = `${Math.round(this.question.level * 100)}%`;
-    const caption = `${told}; \u00b1 standard error, ${level} confidence interval, for the original table`;
+    const caption = `${told}; \u00b1 standard error, ${level} confidence interval, for ${this.about.source}`;
     const table = element("table", {class: "answers"}, element("caption", {}, caption),
       element("thead", {}, header), element("tbody", {}, ...lines));
     const notes = [...new Set(rows.map(({note}) => note).filter(note => shortNote(note) !== note))];

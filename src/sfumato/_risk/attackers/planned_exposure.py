@@ -1,6 +1,7 @@
 """Measures before publishing what a release adds to the attack success of known public columns. Private.
 
-The published values are drawn with a discarded key, so the measurement does not weaken the guarantee of the release.
+The published values are drawn with a key of their own, derived from that of the release. So the measurement repeats
+with the release, and does not weaken its guarantee: the two share no draw.
 """
 
 from __future__ import annotations
@@ -30,11 +31,17 @@ from sfumato._risk.attackers.predictive_columns import (
 
 CHUNK_BELIEFS = 1 << 18
 SMALLEST = np.finfo(np.float64).tiny
+ATTACKS = "attacks before publishing"
+"""The use of the key that draws the published values of the attacks."""
 FREQUENCIES, ONE_COLUMN, ALL_COLUMNS = "frequencies", "one column", "all columns"
 
 
 def run_planned_attacks(
-    chosen: ChosenMechanism, sample: Sample, sensitive: SensitiveColumns, protected_targets: Sequence[Target]
+    chosen: ChosenMechanism,
+    sample: Sample,
+    sensitive: SensitiveColumns,
+    protected_targets: Sequence[Target],
+    release_draws: Draws,
 ) -> tuple[Attack, ...]:
     """Attacks by attackers who each know one public column, and by one who knows all of them.
 
@@ -42,7 +49,8 @@ def run_planned_attacks(
     attacker of all columns is that of `attack_scenarios`, whose beliefs are correct as often as expected.
     """
     records = max(target.attacked_count for target in protected_targets)
-    perturbed_records = draw_published_values(chosen, sensitive, sample.sensitive[:records], Draws.from_fresh_key())
+    draws = release_draws.separate(ATTACKS)
+    perturbed_records = draw_published_values(chosen, sensitive, sample.sensitive[:records], draws)
     scenarios: list[tuple[str, tuple[str, ...]]] = [(ONE_COLUMN, (name,)) for name in sample.columns]
     scenarios += [(ALL_COLUMNS, tuple(sample.columns))] if len(sample.columns) > 1 else []
 

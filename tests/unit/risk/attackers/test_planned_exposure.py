@@ -234,7 +234,7 @@ def test_every_column_is_tried_alone_and_all_of_them_together(mechanism: str) ->
     sample = sample_of(held, half=np.arange(128) % 2, coarse=held // 2)
     chosen, sensitive = chosen_by(mechanism), sensitive_of("disease")
     found = run_planned_attacks(
-        chosen, sample, sensitive, make_targets(sample, sensitive, WAYS[mechanism][0].resolve(chosen.histogram))
+        chosen, sample, sensitive, make_targets(sample, sensitive, WAYS[mechanism][0].resolve(chosen.histogram)), DRAWS
     )
     assert [(each.scenario, each.known_columns) for each in found] == [
         (ONE_COLUMN, ("half",)),
@@ -254,7 +254,7 @@ def test_attacker_of_all_columns_is_the_same_before_publishing_and_in_an_audit()
     sample = sample_of(held, half=held // 2, noisy=(held + np.arange(128) // 100) % 4)
     chosen, sensitive = chosen_by("uniform"), sensitive_of("disease")
     targets = make_targets(sample, sensitive, BOUND)
-    planned = run_planned_attacks(chosen, sample, sensitive, targets)[-1]
+    planned = run_planned_attacks(chosen, sample, sensitive, targets, DRAWS)[-1]
     (setup,) = make_planned_setups(chosen, sample, sensitive, targets)
     assert planned.without_release == attack_with_all_columns(setup).without_release
 
@@ -262,14 +262,17 @@ def test_attacker_of_all_columns_is_the_same_before_publishing_and_in_an_audit()
 def test_only_column_is_not_tried_twice() -> None:
     held = np.repeat(np.arange(4), COUNTS)
     sample, sensitive = sample_of(held, half=np.arange(128) % 2), sensitive_of("disease")
-    found = run_planned_attacks(chosen_by("uniform"), sample, sensitive, make_targets(sample, sensitive, BOUND))
+    found = run_planned_attacks(chosen_by("uniform"), sample, sensitive, make_targets(sample, sensitive, BOUND), DRAWS)
     assert [each.scenario for each in found] == [ONE_COLUMN]
 
 
 def test_without_public_columns_nobody_is_attacked() -> None:
     held = np.repeat(np.arange(4), COUNTS)
     sample, sensitive = sample_of(held), sensitive_of("disease")
-    assert run_planned_attacks(chosen_by("uniform"), sample, sensitive, make_targets(sample, sensitive, BOUND)) == ()
+    assert (
+        run_planned_attacks(chosen_by("uniform"), sample, sensitive, make_targets(sample, sensitive, BOUND), DRAWS)
+        == ()
+    )
 
 
 def test_columns_that_are_protected_each_for_itself_are_attacked_each() -> None:
@@ -280,7 +283,7 @@ def test_columns_that_are_protected_each_for_itself_are_attacked_each() -> None:
     histogram = Histogram.of(sensitive.domain, counts, sensitive.sizes)
     chosen = choose(histogram, DecoyGroups(2), DRAWS, "decoys")
     sample = sample_of(held, half=np.arange(len(held)) % 2)
-    found = run_planned_attacks(chosen, sample, sensitive, make_targets(sample, sensitive, DecoyGroups(2)))
+    found = run_planned_attacks(chosen, sample, sensitive, make_targets(sample, sensitive, DecoyGroups(2)), DRAWS)
     assert [(each.protected_column, each.known_columns) for each in found] == [
         ("disease", ("half",)),
         ("drug", ("half",)),
@@ -293,7 +296,7 @@ def test_mechanism_that_does_not_know_its_law_is_attacked_without_the_release() 
     silent = dataclasses.replace(chosen, mechanism=dataclasses.replace(chosen.mechanism, attack_model=None))
     held = np.repeat(np.arange(4), COUNTS)
     sample, sensitive = sample_of(held, half=np.arange(128) % 2), sensitive_of("disease")
-    (found,) = run_planned_attacks(silent, sample, sensitive, make_targets(sample, sensitive, BOUND))
+    (found,) = run_planned_attacks(silent, sample, sensitive, make_targets(sample, sensitive, BOUND), DRAWS)
     assert found.with_release is None
 
 
@@ -303,7 +306,7 @@ def test_of_many_beliefs_those_of_the_first_records_are_looked_at(monkeypatch: p
     held = np.arange(128) % 4
     sample, sensitive = sample_of(held, half=np.arange(128) % 2), sensitive_of("disease")
     (target,) = make_targets(sample, sensitive, BOUND)
-    (found,) = run_planned_attacks(chosen_by("uniform", [32] * 4), sample, sensitive, [target])
+    (found,) = run_planned_attacks(chosen_by("uniform", [32] * 4), sample, sensitive, [target], DRAWS)
     assert found.records == 10
     whole = target.learn(["half"])  # learned from all of them
     assert found.without_release.mean_belief == pytest.approx(

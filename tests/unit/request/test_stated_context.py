@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from refusals import refuses
-from sfumato._evidence import StatedContext
-from sfumato._evidence.stated_context import NOT_STATED, SECTIONS
+from sfumato._request.stated_context import NOT_STATED, SECTIONS, StatedContext
 from sfumato.errors import ErrorField, SpecError
 
 COLUMNS = ("age", "sex")
@@ -36,6 +35,13 @@ def test_what_is_stated_is_told_and_the_rest_is_not_stated(tmp_path: Path) -> No
     assert found.get_entry("setting", "licence") == NOT_STATED
     assert found.column_reasons == {"age": "study plan"}
     assert found.to_json()["columns"] == {"age": "study plan"}
+
+
+def test_columns_that_are_not_known_yet_may_be_any(tmp_path: Path) -> None:
+    path = written(tmp_path, '[columns]\nheight = "study plan"\n')
+    assert StatedContext.read(path, None).column_reasons == {"height": "study plan"}
+    with pytest.raises(SpecError):
+        StatedContext.read(path, COLUMNS)
 
 
 def test_nothing_is_stated_by_nobody() -> None:

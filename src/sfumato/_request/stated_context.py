@@ -33,6 +33,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "setting": {
         "recipients": "recipients",
+        "legal_basis": "legal basis",
         "purposes": "permitted uses (projects)",
         "people": "users and their agreements (people)",
         "environment": "place of use (settings)",
@@ -59,10 +60,13 @@ class StatedContext:
     """The reason why each column is needed."""
 
     @classmethod
-    def read(cls, path: Path, columns: Sequence[str] = ()) -> StatedContext:
-        """Reads a file; refuses unknown sections, keys and columns, because their text would be lost."""
+    def read(cls, path: Path, columns: Sequence[str] | None = ()) -> StatedContext:
+        """Reads a file; refuses unknown sections, keys and columns, because their text would be lost.
+
+        If `columns` is None, they are not known yet, and any column may be named.
+        """
         file_sections = read_toml(path, f"the context {str(path)!r}")
-        allowed_keys = {**SECTIONS, COLUMNS: dict.fromkeys(columns, "")}
+        allowed_keys = {**SECTIONS, COLUMNS: dict.fromkeys(columns or (), "")}
         statements: dict[str, dict[str, str]] = {}
         for section, entries in file_sections.items():
             _check(section, allowed_keys, "section of a context")
@@ -73,7 +77,8 @@ class StatedContext:
                     fields={"section": section},
                 )
             for key in entries:
-                _check(key, allowed_keys[section], f"{'column' if section == COLUMNS else 'key'} of [{section}]")
+                if section != COLUMNS or columns is not None:
+                    _check(key, allowed_keys[section], f"{'column' if section == COLUMNS else 'key'} of [{section}]")
             statements[section] = {key: _format_entry(section, key, value) for key, value in entries.items()}
         column_reasons = statements.pop(COLUMNS, {})
         return cls(statements, column_reasons)

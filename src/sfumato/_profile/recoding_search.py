@@ -1,0 +1,298 @@
+"""Searches for recodings of public columns that leave fewer records unique, and lose little of the columns.
+
+Claim: a proposal follows from the public columns alone, so it tells nothing about the sensitive one. Edges of ranges
+are round, and the outer ones do not come from the table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato._core.array_types import Codes, RandomBits
+from sfumato._core.json_types import Json
+from sfumato._profile.equivalence_classes import count_unique, hash_numbers
+from sfumato._profile.ranges import assign_bins, is_fractional
+from sfumato._profile.role_guessing import propose_date_edges, propose_number_edges
+from sfumato._records.column_codes import CodedColumn, TableColumn, encode_batch_values
+from sfumato._request.schema import Ranges, Schema
+
+LEAST_UNIQUE_SHARE = 0.01
+"""Up to this share of unique records no recoding is searched: it would cost all analysts, and help few people."""
+LEAST_REDUCTION = 0.1
+"""A change that makes a smaller part of the unique records common is not proposed."""
+LEAST_LOSS = 0.01
+"""Ranges that lose less of a column's entropy join hardly any values."""
+MOST_STEPS = 3
+"""The most changes in a combination: a data steward decides on each of them."""
+NUMBER_RANGES = (20, 10, 5)
+"""The approximate numbers of ranges to try for numbers: mostly fives, tens and twenties of years."""
+DATE_RANGES = (36, 12, 4)
+"""The approximate numbers of ranges to try for dates: mostly months, quarters and years."""
+JOINED_RANGES = (2, 4)
+"""The numbers of neighbouring ranges to join, where a column is in ranges already."""
+
+
+class RecodingKind(StrEnum):
+    """The kinds of changes to a public column."""
+
+    DROP = "drop"
+    RANGES = "ranges"
+    WIDER_RANGES = "wider ranges"
+
+
+@dataclass(frozen=True, eq=False)
+class PublicColumn:
+    """A public column of some records: what the search may know, and nothing of any other column."""
+
+    name: str
+    codes: Codes
+    """The code of each record; a missing value has the number of values."""
+    values: pa.Array | None = None
+    """The value of each code; None if the column can only be dropped."""
+    edges: tuple[str, ...] = ()
+    """The edges of the ranges in which it is published; the values are then their names."""
+
+
+@dataclass(frozen=True)
+class Recoding:
+    """A change to one public column, with its effect on the share of unique records. Private."""
+
+    column: str
+    kind: RecodingKind
+    edges: tuple[str, ...] | None
+    """The edges of the ranges; None if the column is dropped."""
+    unique_share_before: float
+    unique_share_after: float
+    loss: float
+    """The lost share of the column's entropy: 1 if it is dropped, about 0.4 if years of age become tens."""
+
+    @property
+    def setting(self) -> str:
+        """The setting to type, as an argument of the library."""
+        if self.edges is None:
+            return f"`drop={[self.column]!r}`"
+        return f"`ranges={ {self.column: ','.join(self.edges)}!r}`"
+
+    @property
+    def description(self) -> str:
+        """The change in words."""
+        if self.edges is None:
+            return f"drop {self.column!r}"
+        labels = Ranges(self.edges).labels
+        return f"group {self.column!r} into {len(labels)} ranges such as {labels[len(labels) // 2]}"
+
+    def to_json(self) -> Json:
+        """The JSON form."""
+        return {
+            "column": self.column,
+            "kind": self.kind,
+            "edges": None if self.edges is None else list(self.edges),
+            "alone_before": self.unique_share_before,
+            "alone_after": self.unique_share_after,
+            "loss": self.loss,
+            "recommendation": self.setting,
+        }
+
+
+@dataclass(frozen=True)
+class RecodingProposals:
+    """The changes that help most for what they lose, best first, and a combination of some of them. Private."""
+
+    single: tuple[Recoding, ...]
+    """Each change by itself."""
+    combined: tuple[Recoding, ...]
+    """Up to `MOST_STEPS` changes of different columns; each counts after those before it."""
+    records: int
+    """The number of records on which uniqueness was counted."""
+
+    def to_json(self) -> Json:
+        """The JSON form."""
+        return {
+            "single": [recoding.to_json() for recoding in self.single],
+            "combined": [recoding.to_json() for recoding in self.combined],
+            "records": self.records,
+        }
+
+
+def list_public_columns(
+    columns: Sequence[TableColumn], sample_codes: Mapping[str, Codes], schema: Schema
+) -> list[PublicColumn]:
+    """The public columns of a sample of records; a column with a declared domain can only be dropped."""
+    by_name = {column.name: column for column in columns}
+    public_columns = []
+    for name, codes in sample_codes.items():
+        column, ranges = by_name[name], schema.ranges.get(name)
+        values = column.values if isinstance(column, CodedColumn) and name not in schema.domains else None
+        public_columns.append(PublicColumn(name, codes, values, () if ranges is None else ranges.edges))
+    return public_columns
+
+
+def search_recodings(columns: Sequence[PublicColumn], rows_each: int = 1) -> RecodingProposals:
+    """Searches the changes that make the most unique records common for each part of a column's entropy lost.
+
+    A record is unique if at most `rows_each` records share its values: a person may have so many rows. The combination
+    is greedy: each step takes the best change. If no change helps by itself, the step takes the column with the most
+    entropy, in its widest ranges, or dropped if it has none.
+    """
+    records = len(columns[0].codes) if columns else 0
+    candidates = [candidate for column in columns for candidate in _list_candidates(column)]
+    sums: RandomBits = np.zeros(records, dtype=np.uint64)
+    for column in columns:
+        sums += _hash_codes(_count_codes(column), column.name).take(column.codes)
+    unique_share = count_unique(sums, rows_each) / max(records, 1)
+    steps: list[Recoding] = []
+    candidates = _select_allowed(candidates, steps, len(columns))
+    ranked = _rank_candidates(candidates, sums, unique_share, rows_each)
+    single = tuple(recoding for _, recoding in ranked)
+    while candidates and len(steps) < MOST_STEPS and unique_share > LEAST_UNIQUE_SHARE:
+        best = ranked[0][0] if ranked else _find_most_detailed(candidates)
+        sums = best.apply(sums)
+        steps.append(best.measure(sums, unique_share, rows_each))
+        unique_share = steps[-1].unique_share_after
+        candidates = _select_allowed(candidates, steps, len(columns))
+        ranked = _rank_candidates(candidates, sums, unique_share, rows_each)
+    return RecodingProposals(single, _select_helpful(steps), records)
+
+
+def _select_allowed(candidates: Sequence[_Candidate], steps: Sequence[Recoding], columns: int) -> list[_Candidate]:
+    """The changes of columns that are not changed yet; one column always remains."""
+    changed_names = {step.column for step in steps}
+    may_drop = sum(step.edges is None for step in steps) < columns - 1
+    return [
+        candidate
+        for candidate in candidates
+        if candidate.column.name not in changed_names and (may_drop or candidate.edges is not None)
+    ]
+
+
+def _find_most_detailed(candidates: Sequence[_Candidate]) -> _Candidate:
+    """The widest ranges of the column with the most entropy, or dropping it."""
+    return max(candidates, key=lambda candidate: (candidate.entropy, candidate.edges is not None, candidate.loss))
+
+
+def _select_helpful(steps: Sequence[Recoding]) -> tuple[Recoding, ...]:
+    """The steps up to the last that helps; none if a single change does as much."""
+    helpful = len(steps)
+    while helpful and not _is_helpful(steps[helpful - 1]):
+        helpful -= 1
+    return tuple(steps[:helpful]) if helpful > 1 else ()
+
+
+def _is_helpful(recoding: Recoding) -> bool:
+    """Whether a change makes a notable part of the unique records common."""
+    before, after = recoding.unique_share_before, recoding.unique_share_after
+    return before > 0 and before - after >= LEAST_REDUCTION * before
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A change that may be proposed."""
+
+    column: PublicColumn
+    edges: tuple[str, ...] | None
+    loss: float
+    entropy: float
+    """The entropy of the column as it is, in nats."""
+    hash_changes: RandomBits
+    """What the change adds to the sum of a record's hashes, for each code of the column."""
+
+    def apply(self, sums: RandomBits) -> RandomBits:
+        """The sums of the records' hashes after the change."""
+        return sums + self.hash_changes.take(self.column.codes)
+
+    def measure(self, changed_sums: RandomBits, unique_share: float, rows_each: int) -> Recoding:
+        """The change with its effect, given the sums after it and the share of unique records before it."""
+        kind = RecodingKind.DROP
+        if self.edges is not None:
+            kind = RecodingKind.WIDER_RANGES if self.column.edges else RecodingKind.RANGES
+        after = count_unique(changed_sums, rows_each) / max(len(changed_sums), 1)
+        return Recoding(self.column.name, kind, self.edges, unique_share, after, self.loss)
+
+
+def _rank_candidates(
+    candidates: Sequence[_Candidate], sums: RandomBits, unique_share: float, rows_each: int
+) -> list[tuple[_Candidate, Recoding]]:
+    """The changes that help, the best first: the largest reduction for each part of the entropy lost."""
+    with ThreadPoolExecutor() as pool:  # numpy takes most of the time, and holds no lock
+        recodings = pool.map(lambda item: item.measure(item.apply(sums), unique_share, rows_each), candidates)
+        pairs = [pair for pair in zip(candidates, recodings, strict=True) if _is_helpful(pair[1])]
+    return sorted(pairs, key=lambda pair: (pair[1].unique_share_after - unique_share) / pair[1].loss)
+
+
+def _list_candidates(column: PublicColumn) -> list[_Candidate]:
+    """The changes of one column that lose something and not everything, and dropping it."""
+    size = _count_codes(column)
+    counts = np.bincount(column.codes, minlength=size)
+    entropy = _compute_entropy(counts)
+    if not entropy:
+        return []
+    old_hashes, candidates = _hash_codes(size, column.name), []
+    for edges, groups in _list_groupings(column):
+        loss = 1 - _compute_entropy(np.bincount(groups, weights=counts)) / entropy
+        if LEAST_LOSS <= loss < 1:
+            changes = _hash_codes(int(groups.max()) + 1, column.name).take(groups) - old_hashes
+            candidates.append(_Candidate(column, edges, loss, entropy, changes))
+    return [*candidates, _Candidate(column, None, 1.0, entropy, -old_hashes)]
+
+
+def _list_groupings(column: PublicColumn) -> Iterator[tuple[tuple[str, ...], Codes]]:
+    """Yields edges of ranges, with the range of each value and of the missing value, which has a group of its own."""
+    values = column.values
+    if values is None or not len(values):
+        return
+    if column.edges:
+        places = np.array([Ranges(column.edges).labels.index(label) for label in values.to_pylist()])
+        for joined in JOINED_RANGES:
+            if len(column.edges) > joined + 1:
+                edges = (*column.edges[:-1:joined], column.edges[-1])
+                yield edges, np.append(places // joined, len(edges))
+        return
+    for edges in dict.fromkeys(_propose_edges(column)):
+        if edges:
+            groups, _ = encode_batch_values(assign_bins(values, Ranges(edges), column.name))
+            yield edges, np.append(groups, len(edges)).astype(np.int64)
+
+
+def _propose_edges(column: PublicColumn) -> Iterator[tuple[str, ...]]:
+    """Yields round edges for numbers or dates, from many ranges to few."""
+    values = column.values
+    if values is None:
+        return
+    # Values that no sampled record has count too, because the ranges must hold them.
+    kind, counts = values.type, np.maximum(np.bincount(column.codes, minlength=_count_codes(column)), 1)[: len(values)]
+    if pa.types.is_integer(kind) or is_fractional(kind):
+        numbers = pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        for ranges in NUMBER_RANGES:
+            yield propose_number_edges(np.repeat(numbers, counts), is_whole=pa.types.is_integer(kind), ranges=ranges)
+    elif pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+        days = pc.cast(values, pa.date32(), safe=False).cast(pa.int32()).to_numpy(zero_copy_only=False)
+        for ranges in DATE_RANGES:
+            yield propose_date_edges(np.repeat(days.astype(np.int64), counts), ranges)
+
+
+def _count_codes(column: PublicColumn) -> int:
+    """The number of codes that a column may have: its values, and the missing value."""
+    listed = 0 if column.values is None else len(column.values)
+    return max(int(column.codes.max(initial=0)), listed) + 1
+
+
+def _hash_codes(size: int, name: str) -> RandomBits:
+    """A hash for each code of a column; the sum over a record's columns stands for its combination of values."""
+    salt = np.uint64(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little"))
+    return hash_numbers(np.arange(size), salt)
+
+
+def _compute_entropy(counts: npt.NDArray[Any]) -> float:
+    """The entropy of a column, in nats, from the frequencies of its values."""
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum()) if len(shares) > 1 else 0.0
