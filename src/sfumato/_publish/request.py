@@ -128,6 +128,12 @@ class Request:
         options = {name: dict(values) for name, values in record.options.items()}
         return compute_json_digest({"request": dict(record.request), "options": options})
 
+    def check_single_columns(self) -> None:
+        """Refuses a compound if neither the requirement nor a mechanism covers its single columns."""
+        covers_columns = any(REGISTRY[name].covers_predicates for name in self.mechanism_names)
+        if self.schema.compound and not covers_columns:
+            self.spec.find_part_limit(Fraction(0))
+
     def to_record(self) -> RequestRecord:
         """The record of the request for a plan file: enough to recognise the same request."""
         hierarchies = self.schema.hierarchies
