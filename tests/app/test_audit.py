@@ -9,6 +9,8 @@ import pytest
 
 from command_line import complaint, fail, people, publishing, run, succeed, write_csv
 from releases import edit_manifest
+from sfumato._risk.attackers import release_attacks
+from sfumato._risk.attackers.self_test import SelfTest
 
 pytestmark = pytest.mark.slow
 QUESTIONS = {"sql": ["SELECT COUNT(*) FROM release WHERE disease = 'flu'", "SELECT nothing FROM release"]}
@@ -75,3 +77,13 @@ def test_release_that_fails_a_check_is_reported_and_ends_with_1(desk: Path, file
     text = (desk / "report.html").read_text(encoding="utf-8")
     assert "The request is not met." in text
     assert "drawn with a test key" in text
+
+
+def test_missed_self_test_is_reported_and_ends_with_1(
+    desk: Path, filed: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missed = SelfTest("rows in the order of the table", 0.0, "")
+    monkeypatch.setattr(release_attacks, "make_unshuffled_tests", lambda names, table: [missed])
+    outcome = run(*filed, "--out", "report.html", "--quiet")
+    assert "the audit fails its own 'self-test'" in complaint(outcome, 1)
+    assert "The request is not met." in (desk / "report.html").read_text(encoding="utf-8")
