@@ -18,7 +18,8 @@ from sfumato._core.array_types import Codes
 from sfumato._core.cell_values import make_labels
 from sfumato._core.json_types import Json, JsonView
 from sfumato._document.document import Document
-from sfumato._evidence.measured_utility import OwnAnswer, Utility, answer_own_questions, measure_random_counts
+from sfumato._evidence.own_questions import OwnAnswer, answer_own_questions
+from sfumato._evidence.random_counts import Utility, measure_random_counts
 from sfumato._evidence.singling_out import SinglingOut, measure_singling_out
 from sfumato._evidence.stated_context import StatedContext
 from sfumato._planning.plan_file import PlanFile

@@ -6,8 +6,9 @@ import math
 
 from sfumato._document.document import Facts
 from sfumato._evidence.audit_dossier import Dossier
+from sfumato._evidence.random_counts import Coverage
 from sfumato._evidence.stated_context import SECTIONS
-from sfumato._figures.number_format import NOT_AVAILABLE
+from sfumato._figures.number_format import NOT_AVAILABLE, format_percent
 
 ARROW = " \u2192 "
 STATED_CAPTION = "Stated by a person, not checked"
@@ -25,3 +26,17 @@ def describe_odds(dossier: Dossier) -> str:
     if not factors:
         return NOT_AVAILABLE
     return "unlimited, some values are excluded" if math.isinf(max(factors)) else f"{max(factors):.4g}"
+
+
+def describe_coverage_error(coverage: Coverage) -> str:
+    """Says how far chance alone moves the coverage, and whether it is below 95% by more than that."""
+    low, high = coverage.interval
+    verdict = (
+        "below 95% by more than chance explains"
+        if coverage.is_below_expected
+        else "so it is not below 95% by more than chance explains"
+    )
+    return (
+        f"Its own 95% confidence interval is {format_percent(low)} to {format_percent(high)}, {verdict}. The questions "
+        f"share records, so they count as {coverage.independent_questions:,.0f} independent ones."
+    )
