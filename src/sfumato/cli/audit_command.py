@@ -18,6 +18,7 @@ from sfumato.cli.options import (
     OUTPUT_PANEL,
     TABLES_HELP,
     Decimal,
+    Describe,
     Encoding,
     PrintOptions,
     ReleasePath,
@@ -50,6 +51,7 @@ class AuditOptions(OptionGroup):
             "--context", metavar="FILE.toml", help="Statements by a person: purpose, setting, decision, name, date."
         ),
     ] = None
+    describe: Describe = None
     questions: Annotated[
         Path | None,
         typer.Option("--questions", metavar="FILE", help="Questions of your own: .csv with a column sql, or .jsonl."),
@@ -116,6 +118,7 @@ def audit(
             second=None if audit_options.second is None else (audit_options.second, audit_options.second_plan_file),
             population=audit_options.population,
             context=audit_options.context,
+            describe=audit_options.describe,
             questions=questions,
             seed=audit_options.seed,
             command=_format_command(release, audit_options, report_options),
@@ -154,6 +157,7 @@ def _format_command(release: Path, audit_options: AuditOptions, report_options: 
         ("--original", audit_options.original),
         ("--plan-file", audit_options.plan_file),
         ("--context", audit_options.context),
+        ("--describe", audit_options.describe),
         ("--questions", audit_options.questions),
         ("--population", audit_options.population),
         ("--second", audit_options.second),

@@ -40,7 +40,14 @@ def list_summary(dossier: Dossier) -> tuple[Block, ...]:
     decider = context.decider or DEFAULT_DECIDER
     blanks = [(label, "" if text == NOT_STATED else text) for label, text in context.list_entries("decision")[1:]]
     return (
-        Facts("Release", (("release", release_text), ("purpose", context.get_entry("decision", "purpose")))),
+        Facts(
+            "Release",
+            (
+                *dossier.description.list_facts(),
+                ("release", release_text),
+                ("purpose", context.get_entry("decision", "purpose")),
+            ),
+        ),
         *list_guarantee_blocks(manifest.guarantee),
         Tiles(tuple(list_key_numbers(dossier))),
         Heading("What is not covered"),

@@ -10,10 +10,10 @@ from sfumato._document.document import Block, DataTable, Heading, Picture, Text,
 from sfumato._document.html_markup import NOTHING, shorten_name
 from sfumato._evidence.audit_document.section_phrases import describe_coverage_error, make_statement
 from sfumato._evidence.audit_dossier import Dossier
-from sfumato._evidence.certificate import CURVE_PREFIX, make_error_curves
+from sfumato._evidence.certificate import draw_certificate_curves, make_error_curves
 from sfumato._evidence.own_questions import OwnAnswer
 from sfumato._evidence.random_counts import Utility
-from sfumato._figures import draw_against_truth, draw_error_by_count, draw_forest_plot
+from sfumato._figures import draw_against_truth, draw_forest_plot
 from sfumato._figures.estimates_against_truth import split_by_size
 from sfumato._figures.number_format import format_exact_percent, format_quantity
 from sfumato._query.release_error_prediction import predict_errors
@@ -26,7 +26,7 @@ def list_utility(dossier: Dossier) -> tuple[Block, ...]:
     """Makes predicted and observed errors, and the data steward's own questions."""
     utility, parts = dossier.utility, list[Block]()
     if curves := make_error_curves(predict_errors(dossier.release)):
-        parts.append(Picture(partial(draw_error_by_count, curves, name_prefix=CURVE_PREFIX)))
+        parts.append(Picture(partial(draw_certificate_curves, curves)))
     if utility.known_answers:
         parts.append(Picture(partial(draw_against_truth, utility.answers)))
         rows = [
