@@ -18,6 +18,7 @@ from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
 from sfumato._query.release import Release
 from sfumato._records import DATA_FILE
+from sfumato._release.description import Description
 from sfumato._release.manifest import MANIFEST, README, README_TEMPLATE, WEIGHTS, compute_manifest_digest
 from sfumato._release.manifest_reader import parse_manifest
 from sfumato._release.readme import make_readme
@@ -115,11 +116,13 @@ def published(  # noqa: PLR0913 - everything but the table and the place has a d
     key: int | None = 0,
     mechanism: str = "auto",
     engine: Engine | None = None,
+    describe: Description | None = None,
 ) -> Release:
     """Publish a table with a known key (None: a secret one); `disease` is sensitive unless a schema says otherwise."""
     asked = schema or Schema.of(SENSITIVE)
     request = Request(table, schema=asked, spec=bound, mechanism=mechanism, **accepting(table, asked))
-    return publish(request, out, unsafe_test_key=None if key is None else known_key(key), engine=engine).release
+    test_key = None if key is None else known_key(key)
+    return publish(request, out, unsafe_test_key=test_key, engine=engine, describe=describe).release
 
 
 def accepting(table: Any, schema: Schema) -> dict[str, tuple[str, ...]]:

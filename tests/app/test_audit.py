@@ -27,7 +27,9 @@ def filed(desk: Path) -> tuple[str, ...]:
 def test_report_is_a_private_page_and_json(desk: Path, filed: tuple[str, ...]) -> None:
     (desk / "context.toml").write_text("[decision]\nname = 'Ada'\nreview_by = 2027-01-01\n", encoding="utf-8")
     write_csv(desk / "questions.csv", QUESTIONS)
+    (desk / "about.toml").write_text("title = 'Stays of 2025'\n[columns]\nage = 'Age in years'\n", encoding="utf-8")
     asked = (*filed, "--context", "context.toml", "--questions", "questions.csv", "--seed", "3")
+    asked += ("--describe", "about.toml")
     outcome = succeed(*asked, "--out", "report.html")
     assert "intervals cover the truth" in outcome.words
     assert outcome.out.endswith("written to report.html (private)\n")
@@ -41,6 +43,8 @@ def test_report_is_a_private_page_and_json(desk: Path, filed: tuple[str, ...]) -
     told = succeed(*asked, "--json").json
     assert told["format"] == 1
     assert told["context"]["decision"]["name"] == "Ada"
+    assert told["description"]["title"] == "Stays of 2025"
+    assert all(words in text for words in ("Stays of 2025", "Age in years", "--describe about.toml"))
     assert [len(each["rows"]) for each in told["questions"]] == [1, 0]
     assert told == succeed(*asked, "--json").json  # the seed repeats it
     assert succeed(*asked, "--out", "report.html", "--force", "--quiet").out == ""

@@ -95,7 +95,7 @@ padding:0;line-height:5.5mm;font-size:8pt}
 .one p,.one ul{margin:.1em 0 .25em}.one li{margin:0}.one .promise{padding:.35em .7em;margin:.2em 0}
 .one .data th,.one .data td{padding:.03em .6em .03em 0}.one .scroll{margin:.1em 0 .2em}
 .one .data caption,.one .data thead th{font-size:7pt}.one .data.facts th{width:24%}.one .columns{gap:0 6mm}
-.one .figure{margin:.1em 0}.one .figure svg{width:54mm}
+.one .figure{margin:.1em 0}.one .figure svg{width:50mm}
 .one .figure .sfumato figcaption{font-size:7.2pt;line-height:1.2;margin:.1em 0}
 .one .decision{margin:.4em 0 0;padding:.25em .6em}.one .blank{margin:1em 0 0}.one .blank span{font-size:6.6pt}
 .one .subtitle{font-size:8.6pt;margin:0}.one body>footer{font-size:7pt;padding-top:2px}

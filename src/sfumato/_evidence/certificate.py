@@ -56,7 +56,7 @@ ANY_SHARE = "any share"
 CURVE_SUBJECT, ANY_SUBJECT = "for a value that {} of the counted rows have", "for a value of {}"
 TABLE_COUNTS = (100, 1_000, 10_000, 100_000)
 FEW_COLUMNS, MOST_COLUMNS = 6, 12
-"""The most columns that fit on one sheet; more are listed on a sheet of their own."""
+"""The most columns that leave half a sheet room for more, and that fit on one sheet; more have their own sheet."""
 MOST_VALUES, MOST_PARTS = 6, 4
 """The most items that fit on one sheet; the release lists all."""
 SIGNED_LINES = ("name", "role", "date", "signature")
@@ -158,17 +158,17 @@ class Certificate:
             make_section("Design, exactly as published", self._make_design()),
             make_section("Columns", self._summarize_columns() if has_many_columns else self._make_columns()),
             make_section("Checks of the release's files; all passed", self._make_checks()),
+            make_section("What was not checked", Items(UNCHECKED)),
         ]
         right = [make_section("Error of a count", *self._list_errors())]
-        is_left_long = FEW_COLUMNS < len(self.columns) <= MOST_COLUMNS
-        (right if is_left_long else left).append(make_section("What is not covered", Items(tuple(self.limits))))
+        is_left_short = has_many_columns or len(self.columns) <= FEW_COLUMNS
+        (left if is_left_short else right).append(make_section("What is not covered", Items(tuple(self.limits))))
+        right.append(make_section("Signed by", self._make_signature()))
         sections: list[Section | SideBySide] = [
             self._make_release(),
             make_section("Guarantee", *list_guarantee_blocks(dataclasses.replace(statement, details=details))),
             make_section("What the publisher accepted", self._make_accepted_risks()),
             SideBySide(tuple(left), tuple(right)),
-            make_section("What was not checked", Items(UNCHECKED)),
-            make_section("Signed by", self._make_signature()),
         ]
         if has_many_columns:
             heading = f"All {len(self.columns):,} columns"
@@ -201,9 +201,9 @@ class Certificate:
         columns, meanings = self.columns, self.description.columns
         if not meanings:
             rows = tuple((shorten_name(name), kind, role) for name, kind, role in columns)
-            return DataTable("", ("column", "type", "role"), rows, max_rows=len(rows))
+            return DataTable("Every column with its role", ("column", "type", "role"), rows, max_rows=len(rows))
         rows = tuple((shorten_name(name), role, meanings.get(name, "")) for name, _, role in columns)
-        return DataTable("", ("column", "role", "meaning"), rows, max_rows=len(rows))
+        return DataTable("Every column with its role", ("column", "role", "meaning"), rows, max_rows=len(rows))
 
     def _summarize_columns(self) -> Facts:
         counts = Counter(role for _, _, role in self.columns)
@@ -239,8 +239,7 @@ class Certificate:
             "Predicted from the buckets, for a condition that selects a small share of the records. The number of all "
             "people with a value is published exactly."
             if self.predicted_errors is not None and self.predicted_errors.is_share_independent
-            else "Predicted from the design alone, with equally frequent other values. About two counts in three are "
-            "closer to the truth than one standard error."
+            else "Predicted from the design, with equally frequent other values. Two in three counts err by less."
         )
         return (
             Picture(partial(draw_certificate_curves, self.error_curves), NARROW_FIGURE),
