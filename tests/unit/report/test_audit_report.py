@@ -121,7 +121,10 @@ def test_counts_at_random_are_beside_their_truth(subset: Made) -> None:
     coverage = subset.dossier.utility.coverage
     assert coverage is not None
     assert not coverage.is_below_expected
-    assert f"of {coverage.questions} intervals cover the truth" in read_out(page_of(subset.dossier))
+    words = read_out(page_of(subset.dossier))
+    assert f"of {coverage.questions} intervals cover the truth" in words
+    low, high = map(format_percent, coverage.interval)
+    assert words.count(f"With its own error {low} to {high}") == 2  # on the first sheet, and where the counts are
 
 
 @pytest.mark.slow

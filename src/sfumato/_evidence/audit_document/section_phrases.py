@@ -6,7 +6,7 @@ import math
 
 from sfumato._document.document import Facts
 from sfumato._evidence.audit_dossier import Dossier
-from sfumato._evidence.random_counts import Coverage
+from sfumato._evidence.random_counts import EXPECTED_COVERAGE, Coverage
 from sfumato._evidence.stated_context import SECTIONS
 from sfumato._figures.number_format import NOT_AVAILABLE, format_percent
 
@@ -29,14 +29,17 @@ def describe_odds(dossier: Dossier) -> str:
 
 
 def describe_coverage_error(coverage: Coverage) -> str:
-    """Says how far chance alone moves the coverage, and whether it is below 95% by more than that."""
+    """Says how exactly the coverage is known, and whether it is below 95% by more than that."""
     low, high = coverage.interval
-    verdict = (
-        "below 95% by more than chance explains"
-        if coverage.is_below_expected
-        else "so it is not below 95% by more than chance explains"
-    )
+    verdict = "below 95% by more than chance" if coverage.is_below_expected else "chance explains a share below 95%"
+    if coverage.share >= EXPECTED_COVERAGE:
+        verdict = "no fault"
+    return f"With its own error {format_percent(low)} to {format_percent(high)}: {verdict}."
+
+
+def describe_shared_records(coverage: Coverage) -> str:
+    """Says why the coverage is known less exactly than the number of questions suggests."""
     return (
-        f"Its own 95% confidence interval is {format_percent(low)} to {format_percent(high)}, {verdict}. The questions "
-        f"share records, so they count as {coverage.independent_questions:,.0f} independent ones."
+        f"The questions share records, so their {coverage.questions:,} intervals tell as much as "
+        f"{coverage.independent_questions:,.0f} independent ones."
     )

@@ -8,7 +8,11 @@ from functools import partial
 
 from sfumato._document.document import Block, DataTable, Heading, Picture, Text, Tone
 from sfumato._document.html_markup import NOTHING, shorten_name
-from sfumato._evidence.audit_document.section_phrases import describe_coverage_error, make_statement
+from sfumato._evidence.audit_document.section_phrases import (
+    describe_coverage_error,
+    describe_shared_records,
+    make_statement,
+)
 from sfumato._evidence.audit_dossier import Dossier
 from sfumato._evidence.certificate import draw_certificate_curves, make_error_curves
 from sfumato._evidence.own_questions import OwnAnswer
@@ -77,7 +81,10 @@ def _describe_coverage(utility: Utility) -> str:
     if coverage is None:
         return ""
     share = format_exact_percent(coverage.share)
-    return f"Of all {coverage.questions:,} intervals, {share} cover the truth. {describe_coverage_error(coverage)}"
+    return (
+        f"Of all {coverage.questions:,} intervals, {share} cover the truth. {describe_coverage_error(coverage)} "
+        f"{describe_shared_records(coverage)}"
+    )
 
 
 def _root_mean_square(numbers: Sequence[float]) -> float:
