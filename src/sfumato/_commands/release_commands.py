@@ -45,6 +45,7 @@ def info(release: str | Path | Release) -> Json:
         "methods": list(opened.methods),
         "design": manifest.design.to_json(),
         "statement": opened.guarantee.to_json(),
+        "coverage": None if opened.known_coverage is None else opened.known_coverage.to_json(),
         "software": manifest.software,
     }
 

@@ -122,7 +122,8 @@ class Certificate:
     @property
     def limits(self) -> list[str]:
         """The limits of this kind of guarantee, and of every guarantee."""
-        return list_uncovered(self.manifest)
+        coverage = self.release.bound_coverage
+        return [*([] if coverage is None else [coverage.sentence]), *list_uncovered(self.manifest)]
 
     def to_json(self) -> Json:
         """The certificate as JSON."""
@@ -147,6 +148,7 @@ class Certificate:
             "checks": [{"name": check.name, "detail": check.detail} for check in self.checks],
             "not_checked": list(UNCHECKED),
             "relative_errors": curves,
+            "coverage": None if self.release.bound_coverage is None else self.release.bound_coverage.to_json(),
             "not_covered": self.limits,
         }
 
