@@ -132,7 +132,10 @@ def published(  # noqa: PLR0913 - everything but the table and the place has a d
 def list_domains(table: Any, columns: Sequence[str]) -> dict[str, list[Any]]:
     """The values of columns as if they were declared, the missing value last."""
     values = {name: set(table.column(name).to_pylist()) for name in columns}
-    return {name: sorted(found, key=lambda value: (value is None, value or "")) for name, found in values.items()}
+    return {
+        name: sorted(found, key=lambda value: (value is None, 0 if value is None else value))
+        for name, found in values.items()
+    }
 
 
 def accepting(table: Any, schema: Schema) -> dict[str, dict[str, str]]:

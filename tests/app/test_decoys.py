@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from accepted import ALL_ACCEPTED
-from command_line import TEST_KEY, content, run, succeed, write_csv, write_parquet
-from protected_tables import DISEASES, FIRST, counts_file, patients, refused
+from command_line import TEST_KEY, complaint, content, run, succeed, write_csv, write_parquet
+from protected_tables import DISEASES, FIRST, counts_file, patients, refused, write_domains
 from sfumato import DecoyGroups, Release, Request, Schema, publish
 from slow_counts import SlowRelease
 from tampering import edit_design, failed, failed_alone, rewrite, with_cell, with_column
@@ -506,12 +506,18 @@ def test_requests_that_do_not_fit_together_are_refused(desk: Path, options: tupl
     assert words in refused(desk, *publishing(table, "--drop", "drug", *options))
 
 
-def test_a_compound_of_decoys_is_refused_with_what_to_do_instead(desk: Path) -> None:
+@pytest.mark.parametrize("command", [["publish", "--out", "release"], ["plan"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_a_compound_of_decoys_is_refused_with_what_to_do_instead(
+    desk: Path, command: list[str], is_declared: bool
+) -> None:
+    """Before domains are asked for: they would not help."""
     table = write_parquet(desk / "patients.parquet", numbered())
-    options = ("--compound", "disease,drug", "--keep", "number", "--group-size", "2")
-    sentence = refused(desk, "publish", table, "--out", "release", *options)
-    assert sentence.startswith("decoys for combinations do not protect the single columns. Name each")
-    assert "--sensitive" in sentence
+    domains = write_domains(desk, {name: numbered()[name] for name in ("disease", "drug")}) if is_declared else []
+    outcome = run(*command, table, "--compound", "disease,drug", *domains, "--group-size", "2", "--json")
+    assert outcome.code != 0
+    assert outcome.json["error"]["code"] == "columns-not-protected"
+    assert "--sensitive" in complaint(outcome, outcome.code)
 
 
 def test_the_library_publishes_what_the_command_line_does(desk: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -116,23 +115,23 @@ def decide_sensitive_domain(
     parts = tuple(part_columns)
     if not schema.combined_columns:
         return SensitiveColumns.of_column(parts[0])
+    sensitive = SensitiveColumns(schema.sensitive_name, parts, schema.is_independent)
     if schema.is_independent:
-        if (size := math.prod(len(part.domain) for part in parts)) > most_combinations:
+        if sensitive.size > most_combinations:
             raise SchemaError(
-                f"the sensitive columns have {size:,} possible combinations, too many to count; group their values "
-                "first, or publish fewer columns.",
+                f"the sensitive columns have {sensitive.size:,} possible combinations, too many to count; group their "
+                "values first, or publish fewer columns.",
                 code="too-many-combinations",
-                fields={"combinations": size},
+                fields={"combinations": sensitive.size},
             )
-        return SensitiveColumns.of_product(schema.sensitive_name, parts, is_independent=True)
-    if (size := math.prod(len(part.domain) for part in parts)) > MOST_VALUES:
+    elif sensitive.size > MOST_VALUES:
         raise SchemaError(
-            f"the compound {schema.sensitive_name!r} has {size:,} possible combinations, too many to be protected; "
-            "group the values of its columns first, or remove a column from it.",
+            f"the compound {schema.sensitive_name!r} has {sensitive.size:,} possible combinations, too many to be "
+            "protected; group the values of its columns first, or remove a column from it.",
             code="too-many-combinations",
-            fields={"column": schema.sensitive_name, "combinations": size},
+            fields={"column": schema.sensitive_name, "combinations": sensitive.size},
         )
-    return SensitiveColumns.of_product(schema.sensitive_name, parts)
+    return sensitive
 
 
 def merge_in_schema(schema: Schema, rare: Mapping[str, MergedValues], columns: Sequence[TableColumn]) -> Schema:
@@ -268,18 +267,15 @@ def _list_uniqueness_facts(column: ColumnProfile, rows: int, rows_each: int) -> 
 
 
 def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
-    if not schema.confirmed_columns.isdisjoint(
-        {column.name, *(schema.compound if column.name == schema.sensitive_name else ())}
-    ):
+    if column.name in schema.confirmed_columns:
         return
     if (why := explain_uniqueness(column, rows, schema.person_rows.max_rows)) is None:
         return
     facts = _list_uniqueness_facts(column, rows, schema.person_rows.max_rows)
-    if column.name in (schema.sensitive_name, *schema.sensitive_columns):
-        named = column.name if column.name in schema.sensitive_columns else schema.sensitive_columns[0]
+    if column.name in schema.sensitive_columns:
         raise SchemaError(
             f"the sensitive column {column.name!r} {why}: it looks like an identifier or free text; group its values "
-            f"first, or confirm it by name (`keep={[named]!r}`).",
+            f"first, or confirm it by name (`keep={[column.name]!r}`).",
             code="sensitive-identifier",
             fields=facts,
         )

@@ -6,6 +6,7 @@ import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,6 +139,7 @@ class PublicationPlan:
 
 def open_table(request: Request, folder: Path, engine: Engine) -> Source:
     """Open the table of a request; a stream that can be read only once is written to the folder."""
+    check_single_columns(request)
     text = (*request.read.text, *request.schema.domains)  # their types do not depend on the values of a CSV file
     source = open_source(
         request.table,
@@ -480,6 +482,13 @@ def check_decided(request: Request, names: Sequence[str]) -> None:
     """Refuse columns without a role, before the table is read."""
     if stops := list_undecided_stops(decide_columns(request, names), names):
         raise DecisionError(stops)
+
+
+def check_single_columns(request: Request) -> None:
+    """Refuse a compound under a requirement that does not cover its single columns, before the table is read."""
+    covers_columns = any(REGISTRY[name].covers_predicates for name in request.mechanism_names)
+    if request.schema.compound and not covers_columns:
+        request.spec.find_part_limit(Fraction(0))
 
 
 def check_publishable(request: Request, publication_plan: PublicationPlan) -> None:
