@@ -49,6 +49,12 @@ RequestPath = Annotated[
     str, typer.Argument(metavar="TABLE", help=f"{TABLES_HELP}; or a request file (.toml, see init).")
 ]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a directory, a .zip, or s3://...")]
+Describe = Annotated[
+    Path | None,
+    typer.Option(
+        "--describe", metavar="FILE.toml", help="Title, publisher, licence, contact, and descriptions of columns."
+    ),
+]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
 Decimal = Annotated[
     str, typer.Option("--decimal", metavar="MARK", help="The decimal mark in a CSV file: a point, or a comma.")
@@ -399,10 +405,7 @@ class ReleaseOptions(OptionGroup):
     format: Annotated[ReleaseFormat, typer.Option("--format", help="csv: also write each table as CSV.")] = (
         ReleaseFormat.PARQUET
     )
-    describe: Annotated[
-        Path | None,
-        typer.Option("--describe", metavar="FILE.toml", help="Title, licence, contact, and descriptions of columns."),
-    ] = None
+    describe: Describe = None
     plan_file: Annotated[
         Path | None,
         typer.Option(
