@@ -141,7 +141,7 @@ def test_release_of_values_is_not_verified_with_another_hierarchy(
 def test_hierarchy_that_the_release_has_none_of_is_refused(desk: Path, table: Path) -> None:
     publish(table, *HIERARCHY)
     asked = ("verify", "release", "--original", table, "--hierarchy")
-    assert "the hierarchy 'nowhere.csv' does not exist" in fail(desk, *asked, "disease=nowhere.csv")
+    assert "the hierarchy 'nowhere.csv' cannot be read" in fail(desk, *asked, "disease=nowhere.csv")
     assert fail(desk, *asked, "sex=codes.csv") == (
         "the release has no hierarchy of 'sex'; leave --hierarchy sex=FILE out."
     )

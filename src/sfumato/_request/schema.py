@@ -518,9 +518,12 @@ class Schema:
 
 
 def find_matches(pattern: str, columns: Iterable[str]) -> list[str]:
-    """Lists the columns that a name stands for: the column of that name, or those that match its `*`."""
+    """Lists the columns that a name stands for: the column of that name, or those that match its `*`.
+
+    `*` alone stands for all columns, even if one has this name.
+    """
     columns = list(columns)
-    if pattern in columns:
+    if pattern in columns and pattern != ANY_CHARACTERS:
         return [pattern]
     expression = re.compile(".*".join(map(re.escape, pattern.split(ANY_CHARACTERS))), re.DOTALL)
     return [name for name in columns if expression.fullmatch(name)]
