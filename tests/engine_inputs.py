@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from releases import people
+from releases import list_domains, people
 from sfumato._request.schema import Schema
 
 ROWS = 101
@@ -76,6 +76,8 @@ class Input:
     most_values: int | None = None
 
 
+PAIR = ("smoker", "disease")
+
 INPUTS: Mapping[str, Input] = {
     "every type": Input(every_type()),
     "sorted": Input(every_type().sort_by("disease")),
@@ -85,7 +87,7 @@ INPUTS: Mapping[str, Input] = {
     "sensitive numbers": Input(every_type(), Schema.of("weight", public="*")),
     "wide": Input(wide(), Schema.of("disease", keep=["name", "code"], public="*"), most_values=20),
     "encoded": Input(encoded()),
-    "compound": Input(every_type(), Schema.of(compound=["smoker", "disease"], public="*")),
+    "compound": Input(every_type(), Schema.of(compound=PAIR, domains=list_domains(every_type(), PAIR), public="*")),
     "two rows": Input(
         people(2, disease=["flu", "cold"]), Schema.of("disease", keep=["age", "sex", "disease"], public="*")
     ),

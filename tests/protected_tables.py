@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,16 @@ def counts_file(folder: Path, counts: Mapping[str, int]) -> Path:
     """A file of counts to plan from."""
     write_csv_rows(folder / "counts.csv", [["value", "count"], *counts.items()])
     return folder / "counts.csv"
+
+
+def write_domains(folder: Path, domains: Mapping[str, Iterable[Any]]) -> list[str]:
+    """Write a domain file of these values for each column; the options that name them."""
+    options = []
+    for name, values in domains.items():
+        words = [str(value).lower() if isinstance(value, bool) else value for value in dict.fromkeys(values)]
+        write_csv_rows(folder / f"{name}.csv", [[word] for word in words])
+        options += ["--domain", f"{name}={folder / name}.csv"]
+    return options
 
 
 def bounds_file(folder: Path, bounds: Mapping[str, tuple[str, str]]) -> Path:

@@ -17,9 +17,10 @@ from sfumato._core.digests import compute_file_digest
 from sfumato._engines.engine import Engine
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
-from sfumato._query.coverage import estimate_coverage
+from sfumato._query.bound_coverage import estimate_bound_coverage
 from sfumato._query.release import Release
 from sfumato._records import DATA_FILE
+from sfumato._release.description import Description
 from sfumato._release.manifest import MANIFEST, README, README_TEMPLATE, WEIGHTS, compute_manifest_digest
 from sfumato._release.manifest_reader import parse_manifest
 from sfumato._release.readme import make_readme
@@ -119,17 +120,22 @@ def published(  # noqa: PLR0913 - everything but the table and the place has a d
     key: int | None = 0,
     mechanism: str = "auto",
     engine: Engine | None = None,
+    describe: Description | None = None,
 ) -> Release:
     """Publish a table with a known key (None: a secret one); `disease` is sensitive unless a schema says otherwise."""
     asked = schema or Schema.of(SENSITIVE, public="*")
     request = Request(table, schema=asked, spec=bound, mechanism=mechanism, **accepting(table, asked), **ALL_ACCEPTED)
-    return publish(request, out, unsafe_test_key=None if key is None else known_key(key), engine=engine).release
+    test_key = None if key is None else known_key(key)
+    return publish(request, out, unsafe_test_key=test_key, engine=engine, describe=describe).release
 
 
 def list_domains(table: Any, columns: Sequence[str]) -> dict[str, list[Any]]:
     """The values of columns as if they were declared, the missing value last."""
     values = {name: set(table.column(name).to_pylist()) for name in columns}
-    return {name: sorted(found, key=lambda value: (value is None, value or "")) for name, found in values.items()}
+    return {
+        name: sorted(found, key=lambda value: (value is None, 0 if value is None else value))
+        for name, found in values.items()
+    }
 
 
 def accepting(table: Any, schema: Schema) -> dict[str, dict[str, str]]:
@@ -168,7 +174,7 @@ def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], Any] = lambda
         manifest = parse_manifest(edited)
         if manifest.readme_template >= README_TEMPLATE:
             rows = sum(pq.read_metadata(path).num_rows for path in manifest.list_data_paths(folder))
-            coverage = estimate_coverage(Release(folder, manifest, folder))
+            coverage = estimate_bound_coverage(Release(folder, manifest, folder))
             sentence = "" if coverage is None else coverage.sentence
             (folder / README).write_bytes(make_readme(manifest, rows, sentence).encode())
     fit_digests(folder, change)

@@ -109,7 +109,7 @@ def test_program_exports_by_pandas(name: str, tmp_path: Path) -> None:
     asked = ["--sensitive", "disease", "--prior", "1/10", "--posterior", "1/2", "--accept-marginal-prior=made up"]
     for arguments in (
         ["publish", str(tmp_path / "people.parquet"), *asked, "--out", str(tmp_path / "release")],
-        ["export", str(tmp_path / "release"), "--values", "flu", "--to", str(tmp_path / name)],
+        ["export", str(tmp_path / "release"), "--values", "flu", "--out", str(tmp_path / name)],
     ):
         loaded_by(f"sys.argv[1:] = {arguments!r}\nfrom sfumato.cli import program\nprogram()")
     assert (tmp_path / name).stat().st_size > 0

@@ -33,7 +33,7 @@ from asked_pages import (
     until,
 )
 from command_line import fail, publishing, run, succeed
-from releases import WAYS, accepting, known_key, people, published_by
+from releases import WAYS, accepting, known_key, list_domains, people, published_by
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
 from sfumato._query.intervals import FEW_EXPECTED_HITS, compute_intervals
@@ -122,8 +122,13 @@ def many_values(rows: int) -> pa.Table:
 CHAPTERS = Hierarchy.of(("own", "chapter"), [(name, "first" if name < "flu" else "second") for name in DISEASES])
 SUBSET = {"spec": BreachBound("3/7", "1/2"), "mechanism": "subset"}
 UNIFORM = {"spec": BreachBound("1/10", "1/2"), "mechanism": "uniform"}
+PAIR = ("disease", "sex")
 DESIGNS: dict[str, tuple[pa.Table, Schema, dict[str, Any]]] = {
-    "compound": (patients(300), Schema.of(compound=("disease", "sex"), public="*"), UNIFORM),
+    "compound": (
+        patients(300),
+        Schema.of(compound=PAIR, domains=list_domains(patients(300), PAIR), public="*"),
+        UNIFORM,
+    ),
     "domain": (
         patients(300),
         Schema.of("disease", domains={"disease": [*DISEASES, "rare"]}, ranges={"age": "0,30,99"}, public="*"),

@@ -9,6 +9,8 @@ import pytest
 
 from command_line import complaint, fail, people, publishing, run, succeed, write_csv
 from releases import edit_manifest
+from sfumato._risk.attackers import release_attacks
+from sfumato._risk.attackers.self_test import SelfTest
 
 pytestmark = pytest.mark.slow
 QUESTIONS = {"sql": ["SELECT COUNT(*) FROM release WHERE disease = 'flu'", "SELECT nothing FROM release"]}
@@ -25,7 +27,9 @@ def filed(desk: Path) -> tuple[str, ...]:
 def test_report_is_a_private_page_and_json(desk: Path, filed: tuple[str, ...]) -> None:
     (desk / "context.toml").write_text("[decision]\nname = 'Ada'\nreview_by = 2027-01-01\n", encoding="utf-8")
     write_csv(desk / "questions.csv", QUESTIONS)
+    (desk / "about.toml").write_text("title = 'Stays of 2025'\n[columns]\nage = 'Age in years'\n", encoding="utf-8")
     asked = (*filed, "--context", "context.toml", "--questions", "questions.csv", "--seed", "3")
+    asked += ("--describe", "about.toml")
     outcome = succeed(*asked, "--out", "report.html")
     assert "intervals cover the truth" in outcome.words
     assert outcome.out.endswith("written to report.html (private)\n")
@@ -39,6 +43,8 @@ def test_report_is_a_private_page_and_json(desk: Path, filed: tuple[str, ...]) -
     told = succeed(*asked, "--json").json
     assert told["format"] == 1
     assert told["context"]["decision"]["name"] == "Ada"
+    assert told["description"]["title"] == "Stays of 2025"
+    assert all(words in text for words in ("Stays of 2025", "Age in years", "--describe about.toml"))
     assert [len(each["rows"]) for each in told["questions"]] == [1, 0]
     assert told == succeed(*asked, "--json").json  # the seed repeats it
     assert succeed(*asked, "--out", "report.html", "--force", "--quiet").out == ""
@@ -75,3 +81,13 @@ def test_release_that_fails_a_check_is_reported_and_ends_with_1(desk: Path, file
     text = (desk / "report.html").read_text(encoding="utf-8")
     assert "The request is not met." in text
     assert "drawn with a test key" in text
+
+
+def test_missed_self_test_is_reported_and_ends_with_1(
+    desk: Path, filed: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missed = SelfTest("rows in the order of the table", 0.0, "")
+    monkeypatch.setattr(release_attacks, "make_unshuffled_tests", lambda names, table: [missed])
+    outcome = run(*filed, "--out", "report.html", "--quiet")
+    assert "the audit fails its own 'self-test'" in complaint(outcome, 1)
+    assert "The request is not met." in (desk / "report.html").read_text(encoding="utf-8")

@@ -79,7 +79,6 @@ def test_unknown_words_are_refused(desk: Path, table: Path, options: list[str], 
         ([], "sfumato"),
         (["magic"], "sfumato"),
         (["publish"], "sfumato publish"),
-        (["publish", "people.csv"], "sfumato publish"),
         (["info"], "sfumato info"),
         (["query", "release"], "sfumato query"),
         (["verify", "release", "--force"], "sfumato verify"),
@@ -110,7 +109,7 @@ def planning(*options: str | Path) -> list[str]:
 def test_plan_takes_a_table_or_counts(desk: Path, table: Path, both: bool) -> None:
     (desk / "counts.csv").write_text("value,count\nflu,1\n")
     sentence = fail(desk, *planning(*([table, "--counts", "counts.csv"] if both else [])))
-    assert sentence == "name either a table, or a file of counts with --counts."
+    assert sentence == "name either a table, or a file of counts (--counts)."
 
 
 FORM = "'counts.csv' must have the columns value and count, with whole numbers as counts."

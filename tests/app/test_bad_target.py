@@ -83,7 +83,7 @@ def test_nothing_is_put_into_a_release(desk: Path, table: Path, release: Path) -
     for what, where, arguments in [
         ("the release", "release/second", publishing(table, out="release/second")),
         ("the plan file", "release/key", publishing(table, "--plan-file", "release/key", out="second")),
-        ("the file", "release/w.csv", ["export", "release", "--values", "flu", "--to", "release/w.csv"]),
+        ("the file", "release/w.csv", ["export", "release", "--values", "flu", "--out", "release/w.csv"]),
         ("the request file", "release/r.toml", ["init", "people.csv", "--out", "release/r.toml"]),
     ]:
         sentence = fail(desk, *arguments)
@@ -188,9 +188,9 @@ def test_plan_file_in_the_release_is_refused(desk: Path, table: Path, release: P
         ("page.html", ["page", "release", "--out"]),
         ("page.html", ["certificate", "release", "--out"]),
         ("page.html", ["plan", "people.csv", "--sensitive", "disease", *BOUND, "--json", "--report"]),
-        ("out.csv", ["export", "release", "--values", "flu", "--to"]),
-        ("out.dta", ["export", "release", "--values", "flu", "--to"]),
-        ("out.sav", ["export", "release", "--values", "flu", "--to"]),
+        ("out.csv", ["export", "release", "--values", "flu", "--out"]),
+        ("out.dta", ["export", "release", "--values", "flu", "--out"]),
+        ("out.sav", ["export", "release", "--values", "flu", "--out"]),
         ("request.toml", ["init", "people.csv", "--out"]),
     ],
     ids=["page", "certificate", "plan", "csv", "dta", "sav", "init"],

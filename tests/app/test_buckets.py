@@ -6,7 +6,6 @@ import functools
 import random
 import re
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -18,10 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from command_line import TEST_KEY, content, run, succeed, write_csv_rows, write_parquet
-from protected_tables import DISEASES, FIRST, counts_file, patients, readme_count, refused
+from protected_tables import DISEASES, FIRST, counts_file, patients, readme_count, refused, write_domains
 from releases import edit_manifest
 from sfumato import CountQuery, Histogram, LinearCap, Release, choose
 from sfumato._core.random_draws import Draws
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato.mechanisms._bucketization import buckets
 from tampering import failed, failed_alone, rewrite, with_cell, with_column
 
@@ -688,9 +688,10 @@ def test_several_columns_are_refused_because_caps_of_combinations_do_not_cover_t
 @pytest.mark.slow
 def test_several_columns_would_be_published_and_counted_as_one(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables and the counts of a compound, with the refusal out of the way."""
-    monkeypatch.setattr(sys.modules["sfumato._publish.publication_plan"], "check_parts", lambda *arguments: None)
+    monkeypatch.setattr(PrivacySpec, "find_part_limit", lambda *arguments: None)
     table = write_parquet(desk / "patients.parquet", patients())
-    succeed("publish", table, "--out", "release", "--compound", "disease,drug", "--diversity", "4")
+    domains = write_domains(desk, {name: patients()[name] for name in ("disease", "drug")})
+    succeed("publish", table, "--out", "release", "--compound", "disease,drug", *domains, "--diversity", "4")
     succeed("verify", "release", "--original", table)
     assert pq.read_schema(desk / "release" / RECORDS).names == [*PUBLIC, "bucket"]
     assert pq.read_schema(desk / "release" / BUCKETS).names == ["bucket", "disease", "drug", "count"]

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from accepted import ALL_ACCEPTED
-from command_line import TEST_KEY, content, run, succeed, write_csv, write_parquet
-from protected_tables import DISEASES, FIRST, counts_file, patients, refused
+from command_line import TEST_KEY, complaint, content, run, succeed, write_csv, write_parquet
+from protected_tables import DISEASES, FIRST, counts_file, patients, refused, write_domains
 from sfumato import DecoyGroups, Release, Request, Schema, publish
 from slow_counts import SlowRelease
 from tampering import edit_design, failed, failed_alone, rewrite, with_cell, with_column
@@ -366,8 +366,14 @@ def test_a_value_in_every_group_has_no_amplification_in_json(desk: Path) -> None
             {"a": 5, "b": 4, "c": 3, "d": 1},
             "one value belongs to 5 of 13 records, but groups of 3 allow at most",
         ),
-        ({"a": 5, "b": 4, "c": 3, "d": 1}, "4 records a value; choose a group size of at most 2, or merge values"),
-        ({"a": 9, "b": 2, "c": 2}, "more than half of the records have it, so no group size works."),
+        (
+            {"a": 5, "b": 4, "c": 3, "d": 1},
+            "use at most --group-size 2, or one bound (--prior with --posterior).",
+        ),
+        (
+            {"a": 9, "b": 2, "c": 2},
+            "so no group size works: use caps (--cap-factor",
+        ),
     ],
 )
 def test_a_group_size_that_cannot_be_had_names_the_largest(desk: Path, counts: dict[str, int], words: str) -> None:
@@ -442,7 +448,7 @@ def test_numbers_are_suppressed_but_not_merged(desk: Path) -> None:
     table = write_parquet(desk / "table.parquet", {"number": list(range(162)), "disease": values})
     options = (*THREES, "--ratio-limit", "10")
     sentence = refused(desk, *publishing(table, *options, "--rare", "merge"))
-    assert sentence == "rare values of 'disease' cannot be merged, because they are not text; suppress them."
+    assert sentence.endswith("because they are not text; suppress them (--rare suppress).")
     succeed(*publishing(table, *options, "--rare", "suppress"))
     published = set(pq.read_table(desk / "release" / DATA).column("disease").to_pylist())
     assert None in published
@@ -500,12 +506,18 @@ def test_requests_that_do_not_fit_together_are_refused(desk: Path, options: tupl
     assert words in refused(desk, *publishing(table, "--drop", "drug", *options))
 
 
-def test_a_compound_of_decoys_is_refused_with_what_to_do_instead(desk: Path) -> None:
+@pytest.mark.parametrize("command", [["publish", "--out", "release"], ["plan"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_a_compound_of_decoys_is_refused_with_what_to_do_instead(
+    desk: Path, command: list[str], is_declared: bool
+) -> None:
+    """Before domains are asked for: they would not help."""
     table = write_parquet(desk / "patients.parquet", numbered())
-    options = ("--compound", "disease,drug", "--keep", "number", "--group-size", "2")
-    sentence = refused(desk, "publish", table, "--out", "release", *options)
-    assert sentence.startswith("decoys for combinations do not protect the single columns. Name each")
-    assert "--sensitive" in sentence
+    domains = write_domains(desk, {name: numbered()[name] for name in ("disease", "drug")}) if is_declared else []
+    outcome = run(*command, table, "--compound", "disease,drug", *domains, "--group-size", "2", "--json")
+    assert outcome.code != 0
+    assert outcome.json["error"]["code"] == "columns-not-protected"
+    assert "--sensitive" in complaint(outcome, outcome.code)
 
 
 def test_the_library_publishes_what_the_command_line_does(desk: Path) -> None:

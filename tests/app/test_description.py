@@ -27,6 +27,7 @@ description = \"\"\"All stays of the year,
 without day cases.\"\"\"
 licence = "CC-BY-4.0"
 contact = "Data office <data@hospital.example>"
+publisher = "St Anna Hospital"
 
 [columns]
 age = "Age at admission, in years"
@@ -48,7 +49,7 @@ def test_words_stand_where_a_data_package_has_them(described: Path) -> None:
     assert written["description"] == "All stays of the year, without day cases."
     assert written["licenses"] == [{"name": "CC-BY-4.0"}]
     contact = {"title": "Data office", "email": "data@hospital.example", "roles": ["contact"]}
-    assert written["contributors"] == [contact]
+    assert written["contributors"] == [{"title": "St Anna Hospital", "roles": ["publisher"]}, contact]
     fields = {each["name"]: each.get("description") for each in written["resources"][0]["schema"]["fields"]}
     assert fields == {"age": "Age at admission, in years", "sex": None, "disease": "Main diagnosis at discharge"}
     package = frictionless.Package(str(described / MANIFEST))
@@ -58,7 +59,13 @@ def test_words_stand_where_a_data_package_has_them(described: Path) -> None:
 
 def test_words_are_shown(described: Path) -> None:
     shown = succeed("info", described).words
-    for words in ("Diagnoses of 2024", "without day cases.", "Licence: CC-BY-4.0", "age Age at admission, in years"):
+    for words in (
+        "Diagnoses of 2024",
+        "without day cases.",
+        "Publisher: St Anna Hospital",
+        "Licence: CC-BY-4.0",
+        "age Age at admission, in years",
+    ):
         assert words in shown
     told = succeed("info", described, "--json").json
     assert (told["title"], told["columns"]["age"]) == ("Diagnoses of 2024", "Age at admission, in years")
@@ -148,7 +155,9 @@ def test_hostile_words_stay_words(text: str, tmp_path: Path) -> None:
         lambda written: written.update(title="x" * 300),
         lambda written: written.update(licenses=[{"path": "javascript:alert(1)"}]),
         lambda written: written.update(licenses="x"),
-        lambda written: written.update(contributors=[{"title": 7}]),
+        lambda written: written.update(contributors=[{"title": 7, "roles": ["contact"]}]),
+        lambda written: written.update(contributors=[{"title": "x", "roles": ["contact"]}] * 2),
+        lambda written: written.update(contributors=[{"title": "x", "roles": ["author"]}]),
         lambda written: written["resources"][0]["schema"]["fields"][0].update(description={"x": 1}),
     ],
 )

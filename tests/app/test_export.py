@@ -120,23 +120,23 @@ def test_error_of_a_weighted_total_is_not_below_that_of_the_release(tmp_path: Pa
 
 
 def test_command_says_what_to_add_up(release: Path) -> None:
-    done = succeed("export", release, "--values", "HIV, flu", "--to", "out.csv")
+    done = succeed("export", release, "--values", "HIV, flu", "--out", "out.csv")
     assert done.out.splitlines()[:2] == ["add up w_HIV to count HIV", "add up w_flu to count flu"]
     assert "60 records written to out.csv; the weights add up to the counts of the release" in done.words
-    told = succeed("export", release, "--values", "HIV", "--to", "out.csv", "--force", "--json").json
+    told = succeed("export", release, "--values", "HIV", "--out", "out.csv", "--force", "--json").json
     assert (told["rows"], told["weights"], told["formulas"]) == (60, {"w_HIV": "HIV"}, [])
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--values", "AIDS", "--to", "out.csv"), "'disease' has no value 'AIDS'; it has 'HIV', 'asthma'"),
-        (("--values", "", "--to", "out.csv"), "name the values to count"),
-        (("--values", "HIV", "--to", "out.xls"), "must end in .csv, .dta, .sav"),
-        (("--values", "HIV", "--to", "no/out.csv"), "the directory 'no' does not exist"),
-        (("--values", "HIV", "--to", "people.csv"), "'people.csv' exists"),
-        (("--values", "HIV", "--to", "release.csv", "--force"), "'release.csv' exists"),
-        (("--values", "HIV", "--to", "out.csv", "--method", "best"), "best"),
+        (("--values", "AIDS", "--out", "out.csv"), "'disease' has no value 'AIDS'; it has 'HIV', 'asthma'"),
+        (("--values", "", "--out", "out.csv"), "'disease' has no value '';"),
+        (("--values", "HIV", "--out", "out.xls"), "must end in .csv, .dta, .sav"),
+        (("--values", "HIV", "--out", "no/out.csv"), "the directory 'no' does not exist"),
+        (("--values", "HIV", "--out", "people.csv"), "'people.csv' exists"),
+        (("--values", "HIV", "--out", "release.csv", "--force"), "'release.csv' exists"),
+        (("--values", "HIV", "--out", "out.csv", "--method", "best"), "best"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(arguments: tuple[str, ...], words: str, release: Path) -> None:
@@ -149,10 +149,10 @@ def test_what_cannot_be_exported_is_refused(arguments: tuple[str, ...], words: s
 def test_texts_that_look_like_formulas_are_told(desk: Path) -> None:
     table = write_csv(desk / "people.csv", {**people(), "note": ["=1+1", "plain"] * 30})
     succeed(*publishing(table, "--accept-disclosing", "note=made up"))
-    done = succeed("export", "release", "--values", "HIV", "--to", "out.csv")
+    done = succeed("export", "release", "--values", "HIV", "--out", "out.csv")
     assert "'note' contains text that a spreadsheet reads as a formula" in " ".join(done.err.split())
     assert "=1+1" in (desk / "out.csv").read_text()  # as it is: another text would be another value
-    assert run("export", "release", "--values", "HIV", "--to", "out.dta").err == ""
+    assert run("export", "release", "--values", "HIV", "--out", "out.dta").err == ""
 
 
 @pytest.mark.parametrize("suffix", [".dta", ".sav"])

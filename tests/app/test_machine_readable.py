@@ -80,7 +80,7 @@ def test_error_has_its_code_and_its_facts_in_json(table: Path) -> None:
     assert error["code"] == "prior-not-below-posterior"
     assert error["fields"] == {"prior": "1/2", "posterior": "1/3"}
     error = run(*MISTAKES["schema"], "--json").json["error"]
-    assert (error["code"], error["fields"]) == ("missing-column", {"column": "illness"})
+    assert (error["code"], error["fields"]) == ("missing-column", {"column": "illness", "argument": "sensitive"})
 
 
 def test_password_is_hidden_in_the_facts_too() -> None:
@@ -177,6 +177,8 @@ def test_notice_that_must_not_come_up_stops_everything(desk: Path, table: Path, 
         assert told.code == 1
         assert told.json["error"]["kind"] == "notice"
         assert [each["code"] for each in told.json["error"]["notices"]] == ["persons-unchecked"]
+        assert set(told.json["error"]) == {"kind", "code", "message", "fields", "notices"}
+        assert set(told.json["error"]["notices"][0]) == {"code", "grade", "sentence", "column", "numbers"}
         assert content(desk) == before
 
 

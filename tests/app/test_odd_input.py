@@ -18,6 +18,7 @@ from releases import WAYS, published_by
 from sfumato._core.cell_values import to_json
 from sfumato._verify.against_original import verify
 from sfumato._verify.file_checks import FITNESS
+from sfumato.cli.option_group import join_list
 
 DAY = datetime.date(2024, 2, 29)
 NOON = datetime.datetime(2024, 2, 29, 12, 0, 0, 250_000)
@@ -34,7 +35,9 @@ ACCEPTED = ("--accept-disclosing", "age=made up", "--accept-disclosing", "sex=ma
 
 def counted(table: Path, sensitive: str, *options: str) -> dict[Any, float]:
     """Publish under a bound that changes nothing, verify against the original, and count each sensitive value."""
-    succeed("publish", table, "--out", "release", "--sensitive", sensitive, *OPEN_BOUND, *ACCEPTED, *options)
+    succeed(
+        "publish", table, "--out", "release", "--sensitive", join_list([sensitive]), *OPEN_BOUND, *ACCEPTED, *options
+    )
     succeed("verify", "release", "--original", table)
     name = quoted(sensitive)
     answer = succeed("query", "release", f"SELECT {name}, COUNT(*) FROM release GROUP BY {name}", "--json").json

@@ -15,9 +15,11 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
 from command_line import BOUND, complaint, fail, run, succeed, write_csv, write_parquet
-from generated_pages import WRITERS, made
+from generated_pages import DAY, WRITERS, made
 from releases import people as table_of_people
 from sfumato import Answer, Estimate, compare
+from sfumato._evidence.certificate import make_certificate
+from sfumato._release.description import Description
 
 PLAN = ("plan", "people.csv", "--sensitive", "disease", *BOUND)
 
@@ -40,6 +42,16 @@ def test_certificate_is_a_page_and_json(release: Path) -> None:
 
 
 @pytest.mark.slow
+def test_certificate_prints_a_description_that_is_given_with_it(desk: Path, release: Path) -> None:
+    (desk / "about.toml").write_text('title = "Stays of 2025"\npublisher = "St Anna"\n', encoding="utf-8")
+    asked = ("certificate", release, "--describe", "about.toml")
+    assert succeed(*asked, "--json").json["description"]["title"] == "Stays of 2025"
+    assert "issued by" in succeed(*asked, "--out", "page.html").words
+    text = Path("page.html").read_text(encoding="utf-8")
+    assert "Stays of 2025" in text
+    assert "St Anna" in text
+
+
 def test_certificate_of_a_packed_release_is_that_of_its_folder(release: Path) -> None:
     with zipfile.ZipFile("release.zip", "w") as archive:
         for file in release.iterdir():
@@ -191,6 +203,28 @@ def test_decision_about_fifteen_columns_is_one_sheet(desk: Path, look: Callable[
     sheet = ["--sheet", "sheet.html", "--context", "context.toml", "--questions", "questions.sql"]
     succeed("plan", "people.parquet", *asked, *sheet)
     assert look(desk / "sheet.html", 1000).sheets == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("columns", "sheets"), [(5, 1), (12, 1), (40, 2)])
+def test_certificate_of_up_to_twelve_columns_is_one_sheet(
+    tmp_path: Path, look: Callable[..., Seen], columns: int, sheets: int
+) -> None:
+    names = [f"measurement_{number}" for number in range(columns - 3)]
+    release = made("uniform", tmp_path, table_of_people(600, **{name: [1, 2, 3] for name in names})).release
+    about = Description(
+        title="Stays of 2025",
+        description="One row for each patient who was discharged in 2025, with the main diagnosis protected. " * 2,
+        licence="CC-BY-4.0",
+        contact="Data office <data@hospital.example>",
+        publisher="St Anna Hospital",
+        columns={"age": "Age at admission, in years", "disease": "Main diagnosis at discharge"},
+    )
+    page = tmp_path / "certificate.html"
+    document = make_certificate(release.path, DAY, "Ada Lovelace, data protection officer", about).document()
+    page.write_text(document.to_html(), encoding="utf-8")
+    assert all(f">{name}</th>" in page.read_text(encoding="utf-8") for name in names)
+    assert look(page, 1000).sheets == sheets
 
 
 @pytest.mark.slow

@@ -161,7 +161,7 @@ def test_every_option_is_a_key_but_those_of_telling() -> None:
         for option in build().commands[name].params:
             (long,) = [each for each in option.opts if each.startswith("--")] or [None]
             key = (long or "--path").removeprefix("--").replace("-", "_")
-            assert key in list_keys() or key in told, key
+            assert key in list_keys() or key in told or key in COLUMN_SECTIONS, key
             if key in list_keys():
                 assert list_keys()[key].parameter == option.name
 
@@ -271,8 +271,8 @@ def test_setting_does_not_steer_a_terminal(request_file: Path) -> None:
         ("[columns]\nsensitive = 'disease'\n",
          "the request file 'request.toml' names no table; add path = '...' to its section [table]."),
         ("[table]\npath = 'nobody.csv'\n",
-         "the request file 'request.toml' names a table that does not exist, 'nobody.csv'; paths are relative to the "
-         "request file."),
+         "the table 'nobody.csv' does not exist; correct path in [table] of the request file 'request.toml', relative "
+         "to that file."),
     ],
     ids=lambda value: value.strip()[:24] if "\n" in value or len(value) > 999 else "",
 )  # fmt: skip
@@ -300,7 +300,7 @@ def test_value_that_no_option_takes_is_refused_as_on_the_command_line(request_fi
 def test_relative_table_is_looked_for_beside_the_file(table: Path) -> None:
     (table.parent / "requests").mkdir()
     (table.parent / "requests" / "request.toml").write_text(REQUEST)
-    assert "'requests/people.csv'; paths are relative to the request file." in fail(
+    assert "the table 'requests/people.csv' does not exist; correct path in [table]" in fail(
         table.parent, "plan", "requests/request.toml"
     )
 

@@ -20,6 +20,7 @@ import pytest
 
 from accepted import ALL_ACCEPTED, REASON, give_reasons
 from parquet_files import pages_of
+from releases import edit_manifest
 from sfumato import BreachBound, Release, Request, Schema, publish
 from sfumato._engines import shuffle
 from sfumato._parquet.parquet_writer import CREATED_BY
@@ -269,6 +270,15 @@ def test_readme_of_an_older_template_is_not_compared(name: str, tmp_path: Path) 
     (check,) = (check for check in verify_folder(folder).checks if check.name == README_TEXT)
     assert check.has_passed
     assert "not compared" in check.detail
+
+
+def test_a_compound_whose_combinations_were_taken_from_the_table_says_so(tmp_path: Path) -> None:
+    """Earlier versions published such releases; here the frozen one says so."""
+    folder = tmp_path / "release"
+    shutil.copytree(HERE / "3-compound", folder)
+    edit_manifest(folder, lambda written: written["sfumato"].update(domain_declared=False))
+    sentence = "The list of combinations of 'sex + disease' was taken from the table"
+    assert sentence in Release.open(folder).guarantee.text
 
 
 def test_releases_of_fine_grain_said_more_than_they_kept_and_still_verify(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_estimators_of_papers_are_not_offered_to_analysts(table: Path) -> None:
     assert Release.open("release").methods == ("inverse", "fitted", "closed", "shrunk")
     refusal = complaint(run("query", "release", SQL, "--method", "paper"))
     assert refusal.startswith("the method 'paper' is unknown for 'decoys'; use inverse")
-    assert complaint(run("export", "release", "--values", "flu", "--to", "x.csv", "--method", "paper")) == refusal
+    assert complaint(run("export", "release", "--values", "flu", "--out", "x.csv", "--method", "paper")) == refusal
 
 
 @pytest.mark.parametrize(

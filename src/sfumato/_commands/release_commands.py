@@ -17,6 +17,7 @@ from sfumato._query.query_limits import DEFAULT_SECONDS
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import AnyTable
+from sfumato._release.description import Description
 from sfumato._report import QuestionPage, check_place, make_question_page, save
 from sfumato._report.question_page.page_file import MAX_MEGABYTES
 from sfumato._request.hierarchy import Hierarchy
@@ -44,6 +45,7 @@ def info(release: str | Path | Release) -> Json:
         "methods": list(opened.methods),
         "design": manifest.design.to_json(),
         "statement": opened.guarantee.to_json(),
+        "coverage": None if opened.known_coverage is None else opened.known_coverage.to_json(),
         "software": manifest.software,
     }
 
@@ -76,18 +78,22 @@ def query(  # noqa: PLR0913 - the options of the command
     )
 
 
-def certificate(
+def certificate(  # noqa: PLR0913 - the options of the command
     release: str | Path,
     out: str | Path | None = None,
     *,
     decider: str = DEFAULT_DECIDER,
+    describe: Description | str | Path | None = None,
     on: date | None = None,
     force: bool = False,
 ) -> Certificate:
-    """Verify a release and certify it on one page that may be passed on; with `out`, write the page."""
+    """Verify a release and certify it on one page that may be passed on; with `out`, write the page.
+
+    `decider` signs: a name, or a name and a role after a comma. `describe` adds what the release does not say.
+    """
     if out is not None:
         check_place(Path(out), force=force)
-    certified = make_certificate(release, on or date.today(), decider)
+    certified = make_certificate(release, on or date.today(), decider, describe)
     if out is not None:
         save(certified.document(), Path(out), force=force)
     return certified
@@ -118,6 +124,7 @@ def audit(  # noqa: PLR0913 - the options of the command
     second: tuple[str | Path, str | Path | None] | None = None,
     population: AnyTable = None,
     context: Path | None = None,
+    describe: Description | str | Path | None = None,
     questions: Sequence[str] = (),
     seed: int | None = None,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
@@ -130,8 +137,8 @@ def audit(  # noqa: PLR0913 - the options of the command
     """Attack a release, compare its answers with the truth, and make a private report; with `out`, write it.
 
     `second` is another release of the same table with its plan file. `population` is a register that an attacker may
-    link. `context` is a TOML file with statements of the data steward. `questions` are further SQL queries. The report
-    names the `command` that made it.
+    link. `context` is a TOML file with statements of the data steward. `describe` adds what the release does not say.
+    `questions` are further SQL queries. The report names the `command` that made it.
     """
     if out is not None:
         check_place(Path(out), force=force)
@@ -143,6 +150,7 @@ def audit(  # noqa: PLR0913 - the options of the command
         second=second,
         population=population,
         context=context,
+        describe=describe,
         questions=questions,
         seed=seed,
         hierarchies=hierarchies,

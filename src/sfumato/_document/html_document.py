@@ -45,7 +45,7 @@ NARROW_FIGURE = 320
 """The width of a figure on phones; letters keep their size."""
 BLANK = "\u00a0"
 RESULTS = {Outcome.PASSED: "passed", Outcome.FAILED: "FAILED"}
-ONE_SHEET = "10mm 14mm 13mm"
+ONE_SHEET = "8mm 14mm 11mm"
 """The paper margin of pages that fit on one sheet."""
 MOST_BESIDE = 2
 """The largest number of numbers with intervals beside them; for more, intervals stand below."""

@@ -18,13 +18,16 @@ from sfumato._core.array_types import Codes
 from sfumato._core.cell_values import make_labels
 from sfumato._core.json_types import Json, JsonView
 from sfumato._document.document import Document
-from sfumato._evidence.measured_utility import OwnAnswer, Utility, answer_own_questions, measure_random_counts
+from sfumato._evidence.certificate import describe_release
+from sfumato._evidence.own_questions import OwnAnswer, answer_own_questions
+from sfumato._evidence.random_counts import Utility, measure_random_counts
 from sfumato._evidence.singling_out import SinglingOut, measure_singling_out
 from sfumato._planning.plan_file import PlanFile
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import AnyTable
 from sfumato._records.column_codes import encode_batch_values
+from sfumato._release.description import NO_DESCRIPTION, Description
 from sfumato._release.manifest import Manifest
 from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.hierarchy import Hierarchy
@@ -75,6 +78,8 @@ class Dossier:
     remembered_request: JsonView | None = None
     """The request in the plan file, if that was given."""
     context: StatedContext = field(default_factory=StatedContext)
+    description: Description = NO_DESCRIPTION
+    """The description of the release, and what was added to it."""
     own_answers: tuple[OwnAnswer, ...] = ()
     seed: int | None = None
     command: str = ""
@@ -113,6 +118,7 @@ class Dossier:
         return {
             "date": self.report_date.isoformat(),
             "digest": self.digest,
+            "description": self.description.to_json(),
             "software": manifest.software,
             "audited_with": version("sfumato"),
             "mechanism": manifest.mechanism_name,
@@ -123,7 +129,10 @@ class Dossier:
             "records": self.release.rows,
             "rows_left_out": self.dropped_rows,
             "columns_left_out": list(self.dropped_columns),
-            "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.release.columns],
+            "columns": [
+                {"name": name, "type": kind, "role": role, "description": self.description.columns.get(name)}
+                for name, kind, role in self.release.columns
+            ],
             "checks": [{"name": item.name, "passed": item.has_passed, "detail": item.detail} for item in checks],
             "values": [
                 {
@@ -187,6 +196,7 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     second: tuple[str | Path, str | Path | None] | None = None,
     population: AnyTable = None,
     context: Path | None = None,
+    describe: Description | str | Path | None = None,
     questions: Sequence[str] = (),
     seed: int | None = None,
     command: str = "",
@@ -197,9 +207,11 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     """Gathers the evidence about a release; refuses if its files were changed, or the table is not its original.
 
     For a release that fails another check, the report names the failure. `second` is another release of the table with
-    its plan file, `population` a register to link with, and `context` the statements of a person.
+    its plan file, `population` a register to link with, and `context` the statements of a person. `describe` adds what
+    the description of the release lacks.
     """
     opened, original = Release.open(release), _make_rereadable(original)
+    description = describe_release(opened, describe)
     names = list_public_columns(opened)
     table_options: dict[str, Any] = {"hierarchies": hierarchies, "read": read}
     stated_context = (
@@ -246,6 +258,7 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
         dropped_columns=original_view.dropped_columns,
         remembered_request=remembered_request,
         context=stated_context,
+        description=description,
         own_answers=tuple(own_answers),
         seed=seed,
         command=command,

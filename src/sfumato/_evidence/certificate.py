@@ -1,12 +1,14 @@
-"""The certificate of a release: one public sheet.
+"""The certificate of a release: one public sheet, and a second one if there are many columns.
 
-It is made from the release alone, so it cannot contain private facts: no counts of the original, no exposure, no file
-names, and no time finer than a day.
+It is made from the release alone, and from what its publisher adds to its description. So it cannot contain private
+facts: no counts of the original, no exposure, no file names, and no time finer than a day.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
@@ -24,7 +26,6 @@ from sfumato._document.document import (
     Decision,
     Document,
     Facts,
-    Heading,
     Items,
     Picture,
     Section,
@@ -36,24 +37,31 @@ from sfumato._document.document import (
 )
 from sfumato._document.html_document import NARROW_FIGURE
 from sfumato._document.html_markup import shorten_name
-from sfumato._figures import ErrorCurve, draw_error_by_count
+from sfumato._figures import ErrorCurve, Figure, draw_error_by_count
 from sfumato._figures.error_by_count import describe_error
+from sfumato._figures.number_format import format_count
 from sfumato._query.release import Release
 from sfumato._query.release_error_prediction import PredictedErrors, predict_errors
+from sfumato._release.description import NO_DESCRIPTION, Description
 from sfumato._release.manifest import Manifest
 from sfumato._request.schema import Ranges
 from sfumato._verify.check_results import Check
-from sfumato._verify.file_checks import verify_folder
+from sfumato._verify.file_checks import ACCEPTED, verify_folder
 from sfumato.errors import ReleaseFormatError
 
 TITLE = "Certificate of a protected release"
 SHARES = (100, 10, 1000)
 """Errors are shown for values with a share of one in this number; the figure's text uses the first."""
 COUNTS = (30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
-CURVE_PREFIX = "for a value of"
+ANY_SHARE = "any share"
+CURVE_SUBJECT, ANY_SUBJECT = "for a value that {} of the counted rows have", "for a value of {}"
 TABLE_COUNTS = (100, 1_000, 10_000, 100_000)
-MOST_COLUMNS, MOST_VALUES, MOST_PARTS = 9, 6, 4
+FEW_COLUMNS, MOST_COLUMNS = 6, 12
+"""The most columns that leave half a sheet room for more, and that fit on one sheet; more have their own sheet."""
+MOST_VALUES, MOST_PARTS = 6, 4
 """The most items that fit on one sheet; the release lists all."""
+SIGNED_LINES = ("name", "role", "date", "signature")
+ABOUT = ("title", "description")
 DOMAIN_KEYS = ("domain", "domains")
 
 LIMITS = (
@@ -78,6 +86,8 @@ class Certificate:
     predicted_errors: PredictedErrors | None
     issue_date: date
     decider: str = DEFAULT_DECIDER
+    description: Description = NO_DESCRIPTION
+    """The description of the release, and what was added to it."""
 
     @property
     def manifest(self) -> Manifest:
@@ -100,6 +110,11 @@ class Certificate:
         return list_column_roles(self.manifest)
 
     @property
+    def accepted_risks(self) -> list[str]:
+        """What the publisher accepted in spite of a warning, in sentences."""
+        return self.manifest.accepted_risks.list_sentences(self.manifest.sensitive_name)
+
+    @property
     def error_curves(self) -> list[ErrorCurve]:
         """The standard errors of counts by size, for values of some shares; empty if the release predicts none."""
         return make_error_curves(self.predicted_errors)
@@ -107,7 +122,8 @@ class Certificate:
     @property
     def limits(self) -> list[str]:
         """The limits of this kind of guarantee, and of every guarantee."""
-        return list_uncovered(self.manifest)
+        coverage = self.release.bound_coverage
+        return [*([] if coverage is None else [coverage.sentence]), *list_uncovered(self.manifest)]
 
     def to_json(self) -> Json:
         """The certificate as JSON."""
@@ -123,51 +139,93 @@ class Certificate:
             "statement": manifest.guarantee.to_json(),
             "population": str(manifest.population),
             "design": manifest.design.to_json(),
-            "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.columns],
+            "description": self.description.to_json(),
+            "columns": [
+                {"name": name, "type": kind, "role": role, "description": self.description.columns.get(name)}
+                for name, kind, role in self.columns
+            ],
+            "accepted": self.accepted_risks,
             "checks": [{"name": check.name, "detail": check.detail} for check in self.checks],
             "not_checked": list(UNCHECKED),
             "relative_errors": curves,
+            "coverage": None if self.release.bound_coverage is None else self.release.bound_coverage.to_json(),
             "not_covered": self.limits,
         }
 
     def document(self) -> Document:
-        """Makes the document of the certificate: one sheet."""
+        """Makes the document of the certificate: one sheet, and a second one for many columns."""
         name = self.manifest.sensitive_name
-        side_sections = SideBySide(
-            (make_section("Design", *self._list_design()), make_section("Checks", self._list_checks())),
-            (
-                make_section("Error of a count", *self._list_errors()),
-                make_section(
-                    "What is not covered",
-                    Items(tuple(self.limits)),
-                    Heading("What was not checked"),
-                    Items(UNCHECKED),
-                ),
-            ),
-        )
-        sections: tuple[Section | SideBySide, ...] = (
-            make_section("Guarantee", *list_guarantee_blocks(self.manifest.guarantee)),
-            side_sections,
-            make_section("Decision", Decision(True, self.decider)),
-        )
+        has_many_columns = len(self.columns) > MOST_COLUMNS
+        statement = self.manifest.guarantee
+        details = tuple(sentence for sentence in statement.details if sentence not in self.accepted_risks)
+        left = [
+            make_section("Design, exactly as published", self._make_design()),
+            make_section("Columns", self._summarize_columns() if has_many_columns else self._make_columns()),
+            make_section("Checks of the release's files; all passed", self._make_checks()),
+            make_section("What was not checked", Items(UNCHECKED)),
+        ]
+        right = [make_section("Error of a count", *self._list_errors())]
+        is_left_short = has_many_columns or len(self.columns) <= FEW_COLUMNS
+        (left if is_left_short else right).append(make_section("What is not covered", Items(tuple(self.limits))))
+        right.append(make_section("Signed by", self._make_signature()))
+        sections: list[Section | SideBySide] = [
+            self._make_release(),
+            make_section("Guarantee", *list_guarantee_blocks(dataclasses.replace(statement, details=details))),
+            make_section("What the publisher accepted", self._make_accepted_risks()),
+            SideBySide(tuple(left), tuple(right)),
+        ]
+        if has_many_columns:
+            heading = f"All {len(self.columns):,} columns"
+            sections.append(make_section(heading, self._make_columns(), has_page_break=True))
         ending = (
             f"Made from the release alone, with sfumato {version('sfumato')}, on {self.issue_date.isoformat()}. The "
             f"release was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its manifest, which "
             f"contains the digests of all its files): {format_digest(self.digest)}"
         )
         subtitle = f"A table in which {name!r} is protected; its numbers are for {self.manifest.population}"
-        return Document(TITLE, subtitle, sections, ending, is_one_page=True)
+        return Document(TITLE, subtitle, tuple(sections), ending, is_one_page=True)
 
-    def _list_design(self) -> tuple[Block, ...]:
-        pairs = (("mechanism", self.manifest.mechanism_name), *self.design_facts)
-        columns = self.columns
-        rows = [(shorten_name(name), kind, role) for name, kind, role in columns[:MOST_COLUMNS]]
-        if len(columns) > MOST_COLUMNS:
-            rows.append((f"and {len(columns) - MOST_COLUMNS:,} more", "", "public; the release lists all"))
-        return (
-            Facts("The design, exactly as published", pairs),
-            DataTable("Columns and their roles", ("column", "type", "role"), tuple(rows)),
+    def _make_release(self) -> SideBySide:
+        """Makes what the publisher says about the release, beside who issues it and when."""
+        facts = self.description.list_facts()
+        about = [fact for fact in facts if fact[0] in ABOUT]
+        if not about:
+            about = [("protected", self.manifest.sensitive_name)]
+        issued = [fact for fact in facts if fact[0] not in ABOUT]
+        issued.append(("certificate of", self.issue_date.isoformat()))
+        return SideBySide(
+            (make_section("Release", Facts("", tuple(about))),), (make_section("Issue", Facts("", tuple(issued))),)
         )
+
+    def _make_design(self) -> Facts:
+        pairs = (("mechanism", self.manifest.mechanism_name), *self.design_facts)
+        return Facts("", pairs)
+
+    def _make_columns(self) -> DataTable:
+        """Lists every column with its role, and with its meaning if any is described."""
+        columns, meanings = self.columns, self.description.columns
+        if not meanings:
+            rows = tuple((shorten_name(name), kind, role) for name, kind, role in columns)
+            return DataTable("Every column with its role", ("column", "type", "role"), rows, max_rows=len(rows))
+        rows = tuple((shorten_name(name), role, meanings.get(name, "")) for name, _, role in columns)
+        return DataTable("Every column with its role", ("column", "role", "meaning"), rows, max_rows=len(rows))
+
+    def _summarize_columns(self) -> Facts:
+        counts = Counter(role for _, _, role in self.columns)
+        pairs = tuple((format_count(number, "column"), role) for role, number in counts.items())
+        return Facts("Each column and its role: see the next sheet", pairs)
+
+    def _make_accepted_risks(self) -> Items | Text:
+        if self.accepted_risks:
+            return Items(tuple(self.accepted_risks))
+        details = [check.detail for check in self.checks if check.name == ACCEPTED]
+        return Text(" ".join(detail[:1].upper() + detail[1:] for detail in details))
+
+    def _make_signature(self) -> Decision:
+        """Makes the lines for a signature: the name and role of `decider`, or blanks."""
+        name, _, role = ("", "", "") if self.decider == DEFAULT_DECIDER else self.decider.partition(",")
+        contents = (name.strip(), role.strip(), "", "")
+        return Decision(True, self.decider, statements=tuple(zip(SIGNED_LINES, contents, strict=True)))
 
     def _list_errors(self) -> tuple[Block, ...]:
         if not self.error_curves:
@@ -181,29 +239,41 @@ class Certificate:
             for count in TABLE_COUNTS
         )
         headings = ("count", *(curve.name for curve in curves))
-        caption = f"Standard error in % of the count, {CURVE_PREFIX} this share of the counted rows"
+        caption = "Standard error in % of the count; columns: share of the counted rows that have the value"
         assumption = (
             "Predicted from the buckets, for a condition that selects a small share of the records. The number of all "
             "people with a value is published exactly."
             if self.predicted_errors is not None and self.predicted_errors.is_share_independent
-            else "Predicted from the design alone, with equally frequent other values. About two counts in three are "
-            "closer to the truth than one standard error."
+            else "Predicted from the design, with equally frequent other values. Two in three counts err by less."
         )
-        draw = partial(draw_error_by_count, self.error_curves, name_prefix=CURVE_PREFIX)
         return (
-            Picture(draw, NARROW_FIGURE),
+            Picture(partial(draw_certificate_curves, self.error_curves), NARROW_FIGURE),
             DataTable(caption, headings, rows, tuple(range(1, len(headings)))),
             Text(assumption, Tone.QUIET),
         )
 
-    def _list_checks(self) -> Facts:
-        pairs = tuple((check.name, check.detail) for check in self.checks)
-        return Facts("Checks of the release's files; all passed", pairs)
+    def _make_checks(self) -> Facts:
+        stated = self.manifest.guarantee.details
+        pairs = tuple(
+            (check.name, check.detail)
+            for check in self.checks
+            if check.name != ACCEPTED and check.detail not in stated  # these stand above
+        )
+        return Facts("", pairs)
 
 
-def make_certificate(release: str | Path, issue_date: date, decider: str = DEFAULT_DECIDER) -> Certificate:
-    """Verifies a release and makes its certificate; refuses if a check fails."""
+def make_certificate(
+    release: str | Path,
+    issue_date: date,
+    decider: str = DEFAULT_DECIDER,
+    describe: Description | str | Path | None = None,
+) -> Certificate:
+    """Verifies a release and makes its certificate; refuses if a check fails.
+
+    `describe` adds what the description of the release lacks.
+    """
     opened = Release.open(release)
+    description = describe_release(opened, describe)
     verification = verify_folder(opened.folder)
     if failed_check := next((check for check in verification.checks if not check.has_passed), None):
         raise ReleaseFormatError(
@@ -211,7 +281,14 @@ def make_certificate(release: str | Path, issue_date: date, decider: str = DEFAU
             code="release-fails-check",
             fields={"check": failed_check.name},
         )
-    return Certificate(opened, verification.checks, predict_errors(opened), issue_date, decider)
+    return Certificate(opened, verification.checks, predict_errors(opened), issue_date, decider, description)
+
+
+def describe_release(release: Release, describe: Description | str | Path | None) -> Description:
+    """The description of a release, with what another one, or a file, adds."""
+    added = describe if isinstance(describe, Description) else Description.read_optional(describe)
+    added.check_columns(name for name, _, _ in list_column_roles(release.manifest))
+    return release.manifest.description.add(added)
 
 
 def list_design_facts(manifest: Manifest) -> list[tuple[str, str]]:
@@ -248,11 +325,17 @@ def make_error_curves(errors: PredictedErrors | None) -> list[ErrorCurve]:
         return []
     shares = {f"1 in {share:,}": 1 / share for share in SHARES}
     if errors.is_share_independent:
-        shares = {"any share": 1.0}
+        shares = {ANY_SHARE: 1.0}
     return [
         ErrorCurve(name, tuple((count, errors.predict_error(count, share)) for count in COUNTS))
         for name, share in shares.items()
     ]
+
+
+def draw_certificate_curves(curves: Sequence[ErrorCurve], width: float) -> Figure:
+    """Draws the curves of `make_error_curves`."""
+    subject = ANY_SUBJECT if curves[0].name == ANY_SHARE else CURVE_SUBJECT
+    return draw_error_by_count(curves, width, subject=subject)
 
 
 def list_uncovered(manifest: Manifest) -> list[str]:

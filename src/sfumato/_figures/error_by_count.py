@@ -72,11 +72,12 @@ def draw_error_by_count(
     *,
     at_count: float = 1000,
     target: float = 0.1,
-    name_prefix: str = "with",
+    subject: str = "with {}",
 ) -> Figure:
     """Draws a line for each plan, the chosen one first; weaker guarantees than requested are dashed.
 
-    The text is about the first line, at the size nearest to `at_count`; `name_prefix` precedes the line's name.
+    The text is about the first line, at the size nearest to `at_count`; `subject` says of
+    what the errors are, with {} for the line's name.
     """
     width = limit_width(width)
     shown_curves = [curve for curve in curves if curve.known_points]
@@ -127,7 +128,7 @@ def draw_error_by_count(
         head,
         parts,
         size=(width, area.figure_height),
-        reading=_describe_figure(shown_curves, at_count, reached_size, target, name_prefix),
+        reading=_describe_figure(shown_curves, at_count, reached_size, target, subject),
         columns=columns,
         rows=rows,
     )
@@ -139,22 +140,23 @@ def describe_error(error: float) -> str:
 
 
 def _describe_figure(
-    curves: Sequence[ErrorCurve], at_count: float, reached_size: float | None, target: float, name_prefix: str
+    curves: Sequence[ErrorCurve], at_count: float, reached_size: float | None, target: float, subject: str
 ) -> str:
     if not curves:
         return "The errors of counts are unknown."
     first = curves[0]
     count, error = min(first.known_points, key=lambda point: abs(math.log(point[0]) - math.log(at_count)))
-    if error == 0:
-        return f"A count of {format_quantity(count)} records is exact {name_prefix} {format_name(first.name)}."
     weaker = ", which has a weaker guarantee than requested" if first.is_weaker else ""
-    off = f"is typically off by {format_percent(error)} {name_prefix} {format_name(first.name)}{weaker}"
-    sentence = f"A count of {format_quantity(count)} records {off}"
+    case = f"{subject.format(format_name(first.name))}{weaker},"
+    case = case[:1].upper() + case[1:]
+    if error == 0:
+        return f"{case} a count of {format_quantity(count)} is exact."
+    sentence = f"{case} a count of {format_quantity(count)} has a standard error of {format_percent(error)}"
     if reached_size is None:
-        return f"{sentence} (standard error); no size shown has {format_percent(target)} or less."
+        return f"{sentence}; no size shown has {format_percent(target)} or less."
     if reached_size == first.known_points[0][0]:
-        return f"{sentence} (standard error); every size shown has at most {format_percent(target)}."
+        return f"{sentence}; every size shown has at most {format_percent(target)}."
     return (
-        f"{sentence} (standard error), and by at most {format_percent(target)} for counts from about "
-        f"{format_quantity(reached_size)}."
+        f"{sentence}; from counts of about {format_quantity(reached_size)} on, the standard error is at most "
+        f"{format_percent(target)}."
     )

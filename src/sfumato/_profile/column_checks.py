@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 from sfumato._core.cell_values import display, find_field_type
 from sfumato._core.small_text_files import LONGEST_VALUE
 from sfumato._profile.declared_domains import make_outside_domain_error, make_typed_domain
+from sfumato._profile.ranges import is_orderable
 from sfumato._profile.table_profile import FEW_RECORDS, MOST_BYTES, MOST_VALUES, ColumnProfile, Profile
 from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas, has_thousands_separators
 from sfumato._records.column_codes import CodedColumn, RawColumn, SensitiveColumns, TableColumn
@@ -115,23 +115,23 @@ def decide_sensitive_domain(
     parts = tuple(part_columns)
     if not schema.combined_columns:
         return SensitiveColumns.of_column(parts[0])
+    sensitive = SensitiveColumns(schema.sensitive_name, parts, schema.is_independent)
     if schema.is_independent:
-        if (size := math.prod(len(part.domain) for part in parts)) > most_combinations:
+        if sensitive.size > most_combinations:
             raise SchemaError(
-                f"the sensitive columns have {size:,} possible combinations, too many to count; group their values "
-                "first, or publish fewer columns.",
+                f"the sensitive columns have {sensitive.size:,} possible combinations, too many to count; group their "
+                "values first, or publish fewer columns.",
                 code="too-many-combinations",
-                fields={"combinations": size},
+                fields={"combinations": sensitive.size},
             )
-        return SensitiveColumns.of_product(schema.sensitive_name, parts, is_independent=True)
-    if (size := math.prod(len(part.domain) for part in parts)) > MOST_VALUES:
+    elif sensitive.size > MOST_VALUES:
         raise SchemaError(
-            f"the compound {schema.sensitive_name!r} has {size:,} possible combinations, too many to be protected; "
-            "group the values of its columns first, or remove a column from it.",
+            f"the compound {schema.sensitive_name!r} has {sensitive.size:,} possible combinations, too many to be "
+            "protected; group the values of its columns first, or remove a column from it.",
             code="too-many-combinations",
-            fields={"column": schema.sensitive_name, "combinations": size},
+            fields={"column": schema.sensitive_name, "combinations": sensitive.size},
         )
-    return SensitiveColumns.of_product(schema.sensitive_name, parts)
+    return sensitive
 
 
 def merge_in_schema(schema: Schema, rare: Mapping[str, MergedValues], columns: Sequence[TableColumn]) -> Schema:
@@ -153,7 +153,8 @@ def merge_in_schema(schema: Schema, rare: Mapping[str, MergedValues], columns: S
             )
         if merged.label is not None and not pa.types.is_string(kinds[name]):
             raise SchemaError(
-                f"rare values of {name!r} cannot be merged, because they are not text; suppress them.",
+                f"rare values of {name!r} cannot be merged, because they are not text; suppress them "
+                "(`rare='suppress'`).",
                 code="cannot-merge-values",
                 fields={"column": name, "because": "not text"},
             )
@@ -174,7 +175,7 @@ def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> 
     if not _is_whole_microseconds(column.values):
         raise SchemaError(
             f"column {column.name!r} holds times finer than a microsecond, which are not categories; group them "
-            f"into ranges (`ranges={{{column.name!r}: ['2024-01-01', '2025-01-01']}}`), or round them.",
+            f"into ranges (`ranges={{{column.name!r}: ...}}`), or round them.",
             code="times-too-fine",
             fields={"column": column.name},
         )
@@ -213,7 +214,7 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
     if pa.types.is_decimal(column.type) or (is_number and pc.any(pc.is_inf(column.values)).as_py()):
         raise SchemaError(
             f"the sensitive column {column.name!r} holds decimals or infinite numbers, which are not categories; "
-            f"group them into ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`).",
+            f"group them into ranges (`ranges={{{column.name!r}: ['-inf', 0, 10, 20, 'inf']}}`).",
             code="sensitive-decimals",
             fields={"column": column.name},
         )
@@ -266,25 +267,22 @@ def _list_uniqueness_facts(column: ColumnProfile, rows: int, rows_each: int) -> 
 
 
 def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
-    if not schema.confirmed_columns.isdisjoint(
-        {column.name, *(schema.compound if column.name == schema.sensitive_name else ())}
-    ):
+    if column.name in schema.confirmed_columns:
         return
     if (why := explain_uniqueness(column, rows, schema.person_rows.max_rows)) is None:
         return
     facts = _list_uniqueness_facts(column, rows, schema.person_rows.max_rows)
-    if column.name in (schema.sensitive_name, *schema.sensitive_columns):
-        named = column.name if column.name in schema.sensitive_columns else schema.sensitive_columns[0]
+    if column.name in schema.sensitive_columns:
         raise SchemaError(
             f"the sensitive column {column.name!r} {why}: it looks like an identifier or free text; group its values "
-            f"first, or confirm it by name (`keep={[named]!r}`).",
+            f"first, or confirm it by name (`keep={[column.name]!r}`).",
             code="sensitive-identifier",
             fields=facts,
         )
     if pa.types.is_string(column.type) and has_decimal_commas(column.values):
         raise SchemaError(
-            f"column {column.name!r} {why}, and looks like numbers with a decimal comma: confirm this "
-            f"(`decimal=','`) and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
+            f"column {column.name!r} {why}, and looks like numbers with a decimal comma: confirm this in a CSV "
+            f"file (`decimal=','`) and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
             f"(`drop={[column.name]!r}`).",
             code="decimal-commas",
             fields=facts,
@@ -295,10 +293,12 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
             f"in the table and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
             f"(`drop={[column.name]!r}`)."
         )
+    has_ranges = is_orderable(column.type)
+    coarsen = f"group its values into ranges (`ranges={{{column.name!r}: ...}}`), " if has_ranges else ""
     raise SchemaError(
         f"column {column.name!r} {why}, so it identifies persons: remove it (`person={column.name!r}` if its "
-        f"values identify the person of each row, otherwise `identifier={[column.name]!r}`), group its values into "
-        f"ranges (`ranges={{{column.name!r}: ...}}`), or confirm it by name (`keep={[column.name]!r}`).",
+        f"values identify the person of each row, otherwise `identifier={[column.name]!r}`), {coarsen}or confirm it "
+        f"by name (`keep={[column.name]!r}`).",
         code="nearly-unique",
         fields=facts,
     )

@@ -323,7 +323,8 @@ def check_identifier(column: str, grouping: PersonGrouping, draws: Draws) -> Non
         raise SchemaError(
             f"identifier {column!r} repeats ({repeated:,} of its {value_count:,} values are on several rows, up to "
             f"{largest:,}), as if persons had several rows: if it identifies the person of each row, use "
-            f"`person={column!r}` instead of `identifier=`; if it does not, drop it (`drop={[column]!r}`).",
+            f"`person={column!r}` with `one_row='random'` or `rows_per_person={largest}`, instead of `identifier=`; "
+            f"if it does not, drop it (`drop={[column]!r}`).",
             code="identifier-repeats",
             fields={"column": column, "repeated": repeated, "values": value_count, "largest": largest},
         )

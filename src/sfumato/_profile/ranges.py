@@ -18,6 +18,11 @@ from sfumato._request.schema import Ranges
 from sfumato.errors import SchemaError
 
 
+def is_orderable(kind: pa.DataType) -> bool:
+    """Whether a column of this type can be put into ranges: numbers, dates and moments."""
+    return pa.types.is_integer(kind) or is_fractional(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
+
+
 def assign_bins(column: pa.Array, bins: Ranges, name: str) -> pa.DictionaryArray:
     """Put each value into its range; a value outside all ranges is refused."""
     codes, values = encode_batch_values(column)

@@ -269,7 +269,7 @@ def _make_decision(outlook: PublicationPlan, context: StatedContext, decider: st
     items = [f"{notice.grade.upper()}: {_shorten(notice.sentence)}" for notice in advice[:MOST_ADVICE]]
     items += [f"{more:,} more; the plan has all."] if (more := len(advice) - MOST_ADVICE) > 0 else []
     accepted = outlook.accepted_risks.list_sentences(outlook.column)
-    refusals = tuple(_shorten(notice.sentence) for notice in advice if notice.grade is Grade.STOP)
+    is_met = all(notice.grade is not Grade.STOP for notice in advice)
     signed = {
         "decision": _get_statement(context, "decision", "decision"),
         "name and role": context.decider or decider or "",
@@ -284,7 +284,7 @@ def _make_decision(outlook: PublicationPlan, context: StatedContext, decider: st
         Heading("Accepted stops"),
         Items(tuple(accepted) or ("None: no stop was overridden.",)),
         Heading("Decision"),
-        Decision(not refusals, who, refusals, tuple(signed.items())),
+        Decision(is_met, who, statements=tuple(signed.items())),
     )
 
 

@@ -40,7 +40,7 @@ from sfumato._publish.publication_plan import (
     survey_table,
 )
 from sfumato._publish.request import Request
-from sfumato._query.coverage import estimate_coverage
+from sfumato._query.bound_coverage import estimate_bound_coverage
 from sfumato._query.release import Release
 from sfumato._records import SideTable
 from sfumato._records.column_codes import Field, SensitiveColumns, convert_to_arrow
@@ -302,7 +302,7 @@ def _describe(folder: Path, manifest: Manifest, survey: TableScan, engine: Engin
         write_copy(tuple(folder / table for table in tables), folder / name, manifest.encoding, manifest.naming)
     # From the manifest as it will be read, so that `verify` can compute the same again.
     published = parse_manifest(manifest.to_json(folder, known_digests=dict.fromkeys(manifest.files, "")))
-    coverage = estimate_coverage(Release(folder, published, folder))
+    coverage = estimate_bound_coverage(Release(folder, published, folder))
     sentence = "" if coverage is None else coverage.sentence
     (folder / README).write_bytes(make_readme(published, survey.histogram.total, sentence).encode())
     manifest_text = json.dumps(

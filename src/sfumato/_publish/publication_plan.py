@@ -32,6 +32,7 @@ from sfumato._profile.table_warnings import warn_of_frequent_values
 from sfumato._publish.planned_columns import PlannedColumn, list_planned_columns
 from sfumato._publish.planning_draws import choose_planning_draws
 from sfumato._publish.publication_stops import (
+    add_proposals,
     list_mechanism_stops,
     list_table_stops,
     list_undecided_stops,
@@ -44,7 +45,7 @@ from sfumato._request.accepted_risks import NO_ACCEPTED_RISKS, AcceptedRisks
 from sfumato._request.belief_bounds import BreachBound, PrivacySpec
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram, compute_margins
-from sfumato._request.schema import MergedValues, Role, explain_missing_column, find_matches
+from sfumato._request.schema import MergedValues, Role, check_named_columns, find_matches
 from sfumato._request.stated_context import StatedContext
 from sfumato._request.warnings import NOTICE_CODES, REFUSED_CODE, Grade, Notice, NoticeNumber
 from sfumato._risk.attackers.attack_result import Attack
@@ -137,6 +138,7 @@ class PublicationPlan:
 
 def open_table(request: Request, folder: Path, engine: Engine) -> Source:
     """Open the table of a request; a stream that can be read only once is written to the folder."""
+    request.check_single_columns()
     text = (*request.read.text, *request.schema.domains)  # their types do not depend on the values of a CSV file
     source = open_source(
         request.table,
@@ -144,10 +146,7 @@ def open_table(request: Request, folder: Path, engine: Engine) -> Source:
         read=replace(request.read, text=text),
         row_progress=lambda rows: engine.progress("reading", rows, None),
     )
-    if unknown := next((name for name in request.read.text if name not in source.schema.names), None):
-        raise SchemaError(
-            explain_missing_column(unknown, source.schema.names), code="missing-column", fields={"column": unknown}
-        )
+    check_named_columns((("text", name) for name in request.read.text), source.schema.names)
     return source
 
 
@@ -157,9 +156,7 @@ def decide_columns(request: Request, names: Sequence[str]) -> Request:
     for accepted in request.accept_disclosing:  # a column that is not published needs no acceptance
         matches = find_matches(accepted, names)
         if not matches:
-            raise SchemaError(
-                explain_missing_column(accepted, names), code="missing-column", fields={"column": accepted}
-            )
+            check_named_columns([("accept_disclosing", accepted)], names)
         if not any(request.schema.get_role(name) in (Role.PUBLIC, Role.UNDECIDED) for name in matches):
             raise SchemaError(
                 f"column {accepted!r} is not public, so there is nothing to accept; do not name it there.",
@@ -266,10 +263,12 @@ def plan(
         options=_select_options(request, repeated_mechanism),
     )
     gains = compute_gains(publication_plan.choice, choose_again)
+    recodings = propose_recodings(request, table_survey)
     publication_plan = replace(
         publication_plan,
+        notices=tuple(add_proposals(notice, recodings) for notice in publication_plan.notices),
         gains=gains,
-        recodings=propose_recodings(request, table_survey),
+        recodings=recodings,
         answers=answers,
         columns=columns,
         accepted_risks=request.accepted_risks,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sfumato._core.cell_values import format_values
 from sfumato._figures.number_format import format_exact_percent
 from sfumato._planning.predicted_error import ChosenMechanism
+from sfumato._profile.recoding_search import RecodingProposals
 from sfumato._profile.sensitive_column_signs import Sign, find_sensitive_signs
 from sfumato._profile.table_scan import TableScan
 from sfumato._publish.request import Request
@@ -17,6 +19,8 @@ from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.predictive_columns import ColumnPrediction, list_disclosing_columns
 from sfumato._risk.attackers.publication_gates import find_breach_stop, find_exposure_stop, measure_breaches
 
+MOST_PROPOSALS = 3
+"""The most recodings among the ways out; the plan has a table of them."""
 REASON = "REASON"
 """Stands for the words of the steward in a way out."""
 
@@ -120,6 +124,18 @@ def _list_unique_records(request: Request, table_scan: TableScan) -> Iterator[No
             f"Or accept it, with your reason: `accept_unique={REASON!r}`.",
         ),
     )
+
+
+def add_proposals(notice: Notice, recodings: RecodingProposals | None) -> Notice:
+    """Puts the changes that help most before the other ways out of the stop about unique records."""
+    if notice.code != "records-unique" or recodings is None:
+        return notice
+    proposals = [
+        f"{recoding.description[:1].upper()}{recoding.description[1:]} (unique records fall to "
+        f"{format_exact_percent(recoding.unique_share_after)}): {recoding.setting}."
+        for recoding in recodings.single[:MOST_PROPOSALS]
+    ]
+    return replace(notice, ways_out=(*proposals, *notice.ways_out))
 
 
 def _list_uncovered(request: Request, table_scan: TableScan) -> Iterator[Notice]:

@@ -74,8 +74,8 @@ class Request:
         if self.schema.is_independent and not self.spec.IS_COLUMNWISE:
             raise SchemaError(
                 f"name exactly one sensitive column; {len(self.schema.combined_columns)} were named. To protect "
-                "several as one, make them a compound (`compound=['a', 'b']`); to protect each separately, use "
-                "decoys (`spec=DecoyGroups(...)`).",
+                f"several as one, use `compound={list(self.schema.combined_columns)!r}` instead of `sensitive=`; to "
+                "protect each separately, use decoys (`spec=DecoyGroups(...)`).",
                 code="several-sensitive-columns",
                 fields={"columns": len(self.schema.combined_columns)},
             )
@@ -127,6 +127,12 @@ class Request:
         record = self.to_record()
         options = {name: dict(values) for name, values in record.options.items()}
         return compute_json_digest({"request": dict(record.request), "options": options})
+
+    def check_single_columns(self) -> None:
+        """Refuses a compound if neither the requirement nor a mechanism covers its single columns."""
+        covers_columns = any(REGISTRY[name].covers_predicates for name in self.mechanism_names)
+        if self.schema.compound and not covers_columns:
+            self.spec.find_part_limit(Fraction(0))
 
     def to_record(self) -> RequestRecord:
         """The record of the request for a plan file: enough to recognise the same request."""

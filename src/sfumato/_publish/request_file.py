@@ -33,6 +33,7 @@ from typing import Any
 
 from sfumato._core.object_store import Address
 from sfumato._core.small_text_files import read_toml
+from sfumato._publish.named_inputs import check_names_first
 from sfumato._publish.request import Request
 from sfumato._publish.request_settings import (
     convert_setting,
@@ -79,12 +80,11 @@ class RequestKey:
 
 LISTS = (
     *("sensitive", "identifier", "person", "domain", "hierarchy", "publish_at", "ranges", "drop", "keep"),
-    *("text", "missing", "public"),
+    *("compound", "text", "missing", "public"),
 )
 REQUEST_KEYS: Mapping[str, RequestKey] = {
     PATH: RequestKey(TABLE, Path),
     **{name: RequestKey(name, is_list=True) for name in LISTS},
-    "compound": RequestKey("compound", is_joined=True),
     "rows_per_person": RequestKey("rows_per_person", int),
     **{name: RequestKey(name) for name in ("surplus", "one_row", "nulls", "encoding", "decimal")},
     **{name: RequestKey(name) for name in ("mechanism", "guarantee", "breach_limit", "unique_limit")},
@@ -104,7 +104,7 @@ COMMAND_KEYS: Mapping[str, RequestKey] = {
     "plan_file": RequestKey("plan_file", Path),
     "journal": RequestKey("journal", Path),
     "unsafe_test_key": RequestKey("unsafe_test_key"),
-    "fail_on": RequestKey("fail_on", is_joined=True),
+    "fail_on": RequestKey("fail_on", is_list=True),
     "engine": RequestKey("engine"),
     "spark_master": RequestKey("spark_master"),
 }
@@ -137,7 +137,8 @@ def read_request(path: Path) -> Request:
     for flag in (*list_bound_flags(), *(flag for _, _, flag in list_mechanism_flags())):
         if flag.name in settings:
             settings[flag.name] = convert_setting(flag, settings[flag.name])
-    return make_request(file.table, settings)
+    with check_names_first(file.table, settings):
+        return make_request(file.table, settings)
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,8 @@ class RequestFile:
     path: Path
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The settings by parameter name."""
+    sections: Mapping[str, str] = field(default_factory=dict)
+    """The section of each key; empty for a key before all sections."""
 
     @classmethod
     def read(cls, path: Path) -> RequestFile:
@@ -155,7 +158,7 @@ class RequestFile:
         reader = _SettingsReader(path, list_keys())
         for name, value in sections.items():
             reader.read_section(name, value)
-        return cls(path, reader.settings)
+        return cls(path, reader.settings, reader.sections)
 
     @property
     def table(self) -> str | None:
@@ -168,11 +171,12 @@ class RequestFile:
             and not Path(path := split_table_name(name)[0]).exists()
             and not glob.glob(path)
         ):
+            section = self.sections.get(PATH)
             raise SpecError(
-                f"the request file {str(self.path)!r} names a table that does not exist, {name!r}; paths are "
-                "relative to the request file.",
+                f"the table {name!r} does not exist; correct {PATH}{f' in [{section}]' if section else ''} of the "
+                f"request file {str(self.path)!r}, relative to that file.",
                 code="missing-table",
-                fields={"file": str(self.path), "table": name},
+                fields={"file": str(self.path), "table": name, "key": PATH, "section": section},
             )
         return name
 
@@ -189,6 +193,7 @@ class _SettingsReader:
     path: Path
     keys: Mapping[str, RequestKey]
     settings: dict[str, Any] = field(default_factory=dict)
+    sections: dict[str, str] = field(default_factory=dict)
 
     def read_section(self, name: str, value: Any) -> None:
         """Read a section, or a key before all sections."""
@@ -205,11 +210,11 @@ class _SettingsReader:
             self.settings[parameter] = [f"{column}={read(column, entry)}" for column, entry in value.items()]
         elif name in SECTIONS:
             for key, entry in value.items():
-                self.read_key(key, entry)
+                self.read_key(key, entry, name)
         else:
             raise self.make_unknown_error(f"section [{name}]", name, (*SECTIONS, *COLUMN_SECTIONS))
 
-    def read_key(self, name: str, value: Any) -> None:
+    def read_key(self, name: str, value: Any, in_section: str = "") -> None:
         """Read one option."""
         section = next((section for section, option in COLUMN_SECTIONS.items() if name in (section, option)), None)
         if section is not None:
@@ -220,6 +225,7 @@ class _SettingsReader:
         if name == ROWS_PER_PERSON and (at_random := AT_RANDOM.fullmatch(str(value))):
             self.read_key(SURPLUS, Surplus.DROP.value)
             value = int(at_random[1])
+        self.sections.setdefault(name, in_section)
         if key.parameter in self.settings:
             raise SpecError(
                 f"{name!r} occurs twice in {str(self.path)!r}; write it once.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from enum import EnumMeta
 from pathlib import Path
@@ -29,8 +28,8 @@ HIERARCHY_FORM, PUBLISH_AT_FORM = "`hierarchies={'COL': Path('FILE')}`", "`publi
 
 DEFAULTS: Mapping[str, Any] = {
     **dict.fromkeys(("sensitive", "identifier", "person", "domain", "hierarchy", "publish_at", "ranges"), ()),
-    **dict.fromkeys(("public", "drop", "keep", "text", "missing", "accept_disclosing"), ()),
-    **dict.fromkeys(("compound", "one_row", "guarantee")),
+    **dict.fromkeys(("compound", "public", "drop", "keep", "text", "missing", "accept_disclosing"), ()),
+    **dict.fromkeys(("one_row", "guarantee")),
     **dict.fromkeys(("accept_marginal_prior", "accept_exposure", "accept_unique", "accept_uncovered"), ""),
     "each_row_is_a_person": False,
     "rows_per_person": 1,
@@ -107,13 +106,13 @@ def make_read_options(settings: Mapping[str, Any]) -> ReadOptions:
 def make_schema(settings: Mapping[str, Any]) -> Schema:
     """Builds the roles, domains and ranges of the columns."""
     sensitive, compound, person = settings["sensitive"], settings["compound"], settings["person"]
-    if not sensitive and compound is None:
+    if not sensitive and not compound:
         raise SchemaError(
             "name the column to protect with `sensitive='COL'`, or several to protect as one with `compound=['A', "
             "'B']`.",
             code="no-sensitive-column",
         )
-    if sensitive and compound is not None:
+    if sensitive and compound:
         raise SchemaError(
             "`sensitive=` and `compound=` were both given; name all columns to protect in `compound=`.",
             code="sensitive-with-compound",
@@ -130,7 +129,7 @@ def make_schema(settings: Mapping[str, Any]) -> Schema:
     }
     return Schema.of(
         sensitive,
-        compound=() if compound is None else next(csv.reader([compound])),
+        compound=compound,
         public=settings["public"],
         identifier=settings["identifier"],
         person=next(iter(person), None),

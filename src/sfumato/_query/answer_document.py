@@ -102,6 +102,7 @@ def make_release_document(release: Release, *, is_brief: bool = False) -> Docume
         Facts("", tuple(description.columns.items())),
         Items(tuple(_list_values(release))),
         *(list_guarantee_blocks(release.guarantee)[:1] if is_brief else list_guarantee_blocks(release.guarantee)),
+        Text("" if release.known_coverage is None else release.known_coverage.sentence),
         Text(EXACT_WORDING if is_brief else "", Tone.QUIET),
         Text(estimators, Tone.QUIET),
         Text(manifest.proposal or "", Tone.QUIET),

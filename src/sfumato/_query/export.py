@@ -6,7 +6,6 @@ of the protected column are not exported: counting them directly would mislead.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -110,11 +109,6 @@ def export(
     place_with_writer(lambda path: write(table, path, column_labels), target, "the export", force=force)
     renamed_columns = {old: new for old, new in names.items() if new != old}
     return ExportedFiles(target, table.num_rows, columns, renamed_columns, find_formula_columns(public))
-
-
-def parse_values(text: str) -> list[str]:
-    """Splits the command line's comma-separated list of values; a value with a comma is quoted."""
-    return next(csv.reader([text], skipinitialspace=True), [])
 
 
 def find_value(release: Release, value: Value | str) -> Value:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import EllipsisType
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,6 +49,9 @@ from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.schema import Ranges
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import QueryError, ReleaseFormatError, SfumatoError
+
+if TYPE_CHECKING:  # it asks a release
+    from sfumato._query.bound_coverage import BoundCoverage
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,6 +160,18 @@ class Release:
     def guarantee(self) -> GuaranteeStatement:
         """The privacy guarantee: in short, exactly, and what else the release discloses."""
         return self.manifest.guarantee
+
+    @cached_property
+    def bound_coverage(self) -> BoundCoverage | None:
+        """The share of people whom the bound covers in full, as the release estimates it; None without one bound."""
+        from sfumato._query.bound_coverage import estimate_bound_coverage  # noqa: PLC0415 - it asks a release
+
+        return estimate_bound_coverage(self)
+
+    @property
+    def known_coverage(self) -> BoundCoverage | None:
+        """The coverage, unless the records would have to be fetched from a store."""
+        return self.bound_coverage if self.store_address is None else None
 
     @property
     def hierarchies(self) -> Mapping[str, Hierarchy]:

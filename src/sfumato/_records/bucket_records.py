@@ -82,7 +82,7 @@ class BucketEncoding(RecordEncoding):
         """
         parts, bucket, count = sensitive.parts, naming.cell or "", name_count_column(naming)
         values = [PartColumn(sensitive, number) for number in range(len(parts))] if len(parts) > 1 else [parts[0]]
-        kind = find_smallest_type(len(sensitive.numbers))
+        kind = find_smallest_type(sensitive.size)
 
         def iter_batches(rows: int) -> Iterator[CodedRows]:
             for buckets, places, counts in contents.iter_batches(rows):

@@ -6,6 +6,7 @@ first appearance in a file never leaves this module, because it gives records aw
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -306,42 +307,37 @@ TableColumn = CodedColumn | RawColumn
 
 @dataclass(frozen=True)
 class SensitiveColumns:
-    """The protected columns: one column, or the combinations of several.
+    """The protected columns: one column, or all combinations of the values of several.
 
-    The number of a combination has the codes of its parts as digits; `numbers` lists those of the domain in increasing
-    order.
+    The index of a combination in the domain has the codes of its parts as digits.
     """
 
     name: str
     parts: tuple[CodedColumn, ...]
-    numbers: npt.NDArray[np.int64]
     is_independent: bool = False
-    """Whether each part is protected separately; the domain then has all their combinations."""
+    """Whether each part is protected separately."""
 
     @classmethod
     def of_column(cls, column: CodedColumn) -> SensitiveColumns:
         """One protected column, with all its values."""
-        return cls.of_product(column.name, (column,))
-
-    @classmethod
-    def of_product(cls, name: str, parts: tuple[CodedColumn, ...], *, is_independent: bool = False) -> SensitiveColumns:
-        """All combinations of the parts' values."""
-        return cls(name, parts, np.arange(math.prod(len(part.domain) for part in parts)), is_independent)
+        return cls(column.name, (column,))
 
     @property
     def domain(self) -> tuple[Value, ...]:
         """The values in canonical order; those of a compound are tuples."""
         if len(self.parts) == 1:
             return self.parts[0].domain
-        columns = [
-            [part.domain[code] for code in self.compute_part_codes(number)] for number, part in enumerate(self.parts)
-        ]
-        return tuple(zip(*columns, strict=True))
+        return tuple(itertools.product(*(part.domain for part in self.parts)))
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The number of values of each part."""
         return tuple(len(part.domain) for part in self.parts)
+
+    @property
+    def size(self) -> int:
+        """The number of values of the domain."""
+        return math.prod(self.sizes)
 
     def list_rank_codes(self, places: Codes) -> list[Codes]:
         """The codes that distinguish and rank records: domain indices, or one list for each independent part."""
@@ -351,41 +347,27 @@ class SensitiveColumns:
 
     def compute_part_codes(self, number: int) -> npt.NDArray[np.int64]:
         """The code of one part in each combination of the domain."""
-        size = math.prod(len(part.domain) for part in self.parts[number + 1 :])
-        return self.numbers // size % len(self.parts[number].domain)
+        return np.arange(self.size) // math.prod(self.sizes[number + 1 :]) % self.sizes[number]
 
     def encode(self, columns: Mapping[str, pa.Array] | pa.RecordBatch) -> Codes:
         """Encodes the columns of a batch as domain indices."""
         if len(self.parts) == 1:
             return self.parts[0].encode(_select_column(columns, self.parts[0].name))
-        codes: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-        for part in self.parts:
-            codes = codes * len(part.domain) + part.encode(_select_column(columns, part.name)).astype(np.int64)
-        places = np.searchsorted(self.numbers, codes)
-        is_known = np.append(self.numbers, -1)[places] == codes
-        if not is_known.all():
-            raise SourceError(
-                f"the table changed while it was read: {self.name!r} holds combinations it did not hold before.",
-                code="table-changed",
-                fields={"column": self.name},
-            )
-        return places.astype(find_smallest_type(len(self.numbers)))
+        places: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        for part, size in zip(self.parts, self.sizes, strict=True):
+            places = places * size + part.encode(_select_column(columns, part.name)).astype(np.int64)
+        return places.astype(find_smallest_type(self.size))
 
     def find_places(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """The domain indices of combinations written as by `combine_as_json`."""
-        return np.searchsorted(self.numbers, self.find_numbers(texts))
-
-    def find_numbers(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
-        """The numbers of combinations written as by `combine_as_json`."""
         codes = [{json.dumps(to_json(value)): code for code, value in enumerate(part.domain)} for part in self.parts]
-        sizes = [len(part.domain) for part in self.parts]
-        numbers = []
+        places = []
         for text in texts:
-            number = 0
-            for value, part_numbers, size in zip(json.loads(text), codes, sizes, strict=True):
-                number = number * size + part_numbers[json.dumps(value)]
-            numbers.append(number)
-        return np.array(numbers, dtype=np.int64)
+            place = 0
+            for value, part_codes, size in zip(json.loads(text), codes, self.sizes, strict=True):
+                place = place * size + part_codes[json.dumps(value)]
+            places.append(place)
+        return np.array(places, dtype=np.int64)
 
 
 def _select_column(columns: Mapping[str, pa.Array] | pa.RecordBatch, name: str) -> pa.Array:

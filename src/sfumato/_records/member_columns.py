@@ -232,6 +232,6 @@ class MemberColumn:
 
     def to_file_values(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
         """One bit of each set."""
-        place_bits = read_set_bytes(bits, len(self.sensitive.numbers))[:, self.place >> 3] & (0x80 >> (self.place & 7))
+        place_bits = read_set_bytes(bits, self.sensitive.size)[:, self.place >> 3] & (0x80 >> (self.place & 7))
         buffer = pa.py_buffer(np.packbits(place_bits != 0, bitorder="little"))
         return pa.BooleanArray.from_buffers(pa.bool_(), len(bits), [None, buffer])

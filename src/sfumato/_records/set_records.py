@@ -297,7 +297,7 @@ class SetColumn:
     @property
     def is_plain(self) -> bool:
         """Whether sets are written without a dictionary: large sets hardly repeat, so a dictionary would not pay."""
-        return not self.is_list and len(self.sensitive.numbers) > LARGEST_DICTIONARY_SET
+        return not self.is_list and self.sensitive.size > LARGEST_DICTIONARY_SET
 
     @property
     def name(self) -> str:
@@ -314,13 +314,13 @@ class SetColumn:
         """The type of the values."""
         if self.is_list:
             return pa.list_(self.sensitive.parts[0].type)
-        return pa.binary(-(-len(self.sensitive.numbers) // 8))
+        return pa.binary(-(-self.sensitive.size // 8))
 
     def to_file_values(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
         """Keeps the bits, or lists their values in canonical order."""
         if not self.is_list:
             return bits
-        members = unpack_sets(bits, len(self.sensitive.numbers))
+        members = unpack_sets(bits, self.sensitive.size)
         _, places = np.nonzero(members)
         offsets = np.append(0, np.cumsum(members.sum(axis=1, dtype=np.int32)))
         column = self.sensitive.parts[0]

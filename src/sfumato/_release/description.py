@@ -1,4 +1,4 @@
-"""The publisher's description of a release: title, description, licence, contact, and one sentence for each column.
+"""The publisher's description of a release: title, description, publisher, licence, contact, and a sentence a column.
 
 It is read from a small TOML file, and written into the Data Package. For readers these strings are untrusted, so their
 length is limited, and they are shown as plain text.
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.small_text_files import read_toml
@@ -19,10 +20,13 @@ from sfumato._terminal_safe import UNPRINTABLE
 from sfumato.errors import ReleaseFormatError, SchemaError, SfumatoError, SpecError
 
 LONGEST_TITLE, LONGEST_TEXT = 200, 2000
-KEYS = ("title", "description", "licence", "contact", "columns")
+KEYS = ("title", "description", "publisher", "licence", "contact", "columns")
+SHORT_KEYS = ("title", "publisher", "licence", "contact")
+T = TypeVar("T")
 LICENCE = re.compile(r"[A-Za-z0-9._-]+")
 ADDRESS = re.compile(r"https?://[^\s<>\"']+")
 CONTACT = re.compile(r"(?P<name>[^<>@]*?)\s*(?:<(?P<email>[^<>@\s]+@[^<>@\s]+)>)?")
+PUBLISHER, CONTACT_ROLE = "publisher", "contact"
 EMAIL = re.compile(r"[^<>@\s]+@[^<>@\s]+")
 
 
@@ -37,6 +41,8 @@ class Description:
     contact: str = ""
     """A name, a name with an address in angle brackets, or an e-mail address."""
     columns: Mapping[str, str] = field(default_factory=dict)
+    publisher: str = ""
+    """The organisation that issues the release."""
 
     def __post_init__(self) -> None:
         check_texts(self)
@@ -95,6 +101,35 @@ class Description:
                     fields={"column": name},
                 )
 
+    def add(self, other: Description) -> Description:
+        """Adds what this description lacks; refuses a part that it states otherwise."""
+        for key in KEYS[:-1]:
+            own, further = getattr(self, key), getattr(other, key)
+            if own and further and own != further:
+                raise SpecError(
+                    f"the release was published with another {key}; leave {key!r} out of the description, because what "
+                    "was published holds."
+                )
+        for name in self.columns.keys() & other.columns.keys():
+            if self.columns[name] != other.columns[name]:
+                raise SpecError(
+                    f"the release was published with another description of the column {name!r}; leave this column out "
+                    "of the description, because what was published holds."
+                )
+        texts = {key: getattr(self, key) or getattr(other, key) for key in KEYS[:-1]}
+        return Description(**texts, columns={**other.columns, **self.columns})
+
+    def list_facts(self) -> list[tuple[str, str]]:
+        """Lists what is stated about the release, with the names for people."""
+        facts = [
+            ("title", self.title),
+            ("description", self.description),
+            ("issued by", self.publisher),
+            ("contact", self.contact),
+            ("licence", self.licence),
+        ]
+        return [(name, text) for name, text in facts if text]
+
     # ------------------------------------------------------------------------------------------------ as a Data Package
 
     def to_json(self) -> Json:
@@ -103,25 +138,33 @@ class Description:
             **({"title": self.title} if self.title else {}),
             **({"description": self.description} if self.description else {}),
             **({"licenses": [self._make_licence()]} if self.licence else {}),
-            **({"contributors": [self._make_contributor()]} if self.contact else {}),
+            **({"contributors": contributors} if (contributors := self._list_contributors()) else {}),
         }
 
     def _make_licence(self) -> dict[str, str]:
         return {"path" if ADDRESS.fullmatch(self.licence) else "name": self.licence}
 
+    def _list_contributors(self) -> list[Json]:
+        publisher = [{"title": self.publisher, "roles": [PUBLISHER]}] if self.publisher else []
+        return [*publisher, *([self._make_contributor()] if self.contact else [])]
+
     def _make_contributor(self) -> Json:
         if EMAIL.fullmatch(self.contact):
-            return {"title": self.contact, "email": self.contact, "roles": ["contact"]}
+            return {"title": self.contact, "email": self.contact, "roles": [CONTACT_ROLE]}
         match = CONTACT.fullmatch(self.contact)
         name, email = (match["name"], match["email"]) if match else (self.contact, None)
-        return {"title": name or email, **({"email": email} if email else {}), "roles": ["contact"]}
+        return {"title": name or email, **({"email": email} if email else {}), "roles": [CONTACT_ROLE]}
 
     @classmethod
     def from_json(cls, package: JsonView) -> Description:
         """Read an untrusted Data Package, and refuse a description in another form than `to_json` writes."""
         try:
-            licence = "".join(_take_only_item(package.get("licenses", [{}])).values())
-            contributor = _take_only_item(package.get("contributors", [{}]))
+            licence = "".join(dict(_take_only_item(package.get("licenses", [{}]))).values())
+            contributors = package.get("contributors", [])
+            by_role = {_take_only_item(item["roles"]): item for item in contributors}
+            if len(by_role) < len(contributors) or by_role.keys() - {PUBLISHER, CONTACT_ROLE}:
+                raise SpecError("the contributors are a publisher and a contact.")
+            contributor = by_role.get(CONTACT_ROLE, {})
             name, email = contributor.get("title", ""), contributor.get("email", "")
             columns = {
                 field_entry["name"]: field_entry["description"]
@@ -130,14 +173,17 @@ class Description:
                 if "description" in field_entry
             }
             contact = f"{name} <{email}>" if email and email != name else name
-            return cls(package.get("title", ""), package.get("description", ""), licence, contact, columns)
+            publisher = by_role.get(PUBLISHER, {}).get("title", "")
+            return cls(package.get("title", ""), package.get("description", ""), licence, contact, columns, publisher)
         except (LookupError, TypeError, ValueError, AttributeError, SfumatoError) as error:
             raise ReleaseFormatError(
                 "the description of the release has an invalid form.", code="invalid-description"
             ) from error
 
     def list_lines(self) -> Iterator[str]:
-        """Licence and contact for people."""
+        """Publisher, licence and contact for people."""
+        if self.publisher:
+            yield f"Publisher: {self.publisher}"
         if self.licence:
             yield f"Licence: {self.licence}"
         if self.contact:
@@ -149,12 +195,13 @@ def check_texts(description: Description) -> None:
     texts = {
         "title": description.title,
         "description": description.description,
+        "publisher": description.publisher,
         "licence": description.licence,
         "contact": description.contact,
     }
     named_texts: Iterable[tuple[str, object]] = (*texts.items(), *description.columns.items())
     for name, text in named_texts:
-        longest = LONGEST_TITLE if name in ("title", "licence", "contact") else LONGEST_TEXT
+        longest = LONGEST_TITLE if name in SHORT_KEYS else LONGEST_TEXT
         if not isinstance(text, str) or len(text) > longest:
             raise SpecError(
                 f"{name!r} of the description is longer than {longest:,} characters, or not a string; shorten it.",
@@ -174,9 +221,9 @@ def _join_lines(texts: Mapping[str, str]) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in texts.items()}
 
 
-def _take_only_item(items: Iterable[JsonView]) -> Json:
+def _take_only_item(items: Iterable[T]) -> T:
     (item,) = items
-    return dict(item)
+    return item
 
 
 NO_DESCRIPTION = Description()

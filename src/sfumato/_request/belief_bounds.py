@@ -105,7 +105,7 @@ class PrivacySpec(ABC):
         """
         raise InfeasibleError(
             "caps and diversity of combinations do not protect the single columns. Make buckets for one column, or "
-            "choose `mechanism='uniform'` or `mechanism='subset'`, which cover every statement.",
+            "ask for one bound (`spec=BreachBound(...)`), which covers every statement.",
             code="columns-not-protected",
             fields={"requirement": type(self).__name__},
         )
@@ -405,7 +405,7 @@ class BreachBoundPerValue(PrivacySpec):
         """Refuses: bounds for combinations do not bound the single columns."""
         raise InfeasibleError(
             "bounds for combinations do not protect the single columns. Use a tolerance (`spec=Tolerance(...)`), or "
-            "one bound with `mechanism='uniform'` or `mechanism='subset'`, which cover every statement.",
+            "one bound (`spec=BreachBound(...)`), which covers every statement.",
             code="columns-not-protected",
             fields={"requirement": type(self).__name__},
         )

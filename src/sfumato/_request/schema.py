@@ -6,7 +6,7 @@ import datetime
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from pathlib import Path
@@ -55,6 +55,15 @@ PATTERN_ROLES = (Role.PUBLIC, Role.DROPPED, Role.IDENTIFIER)
 """The roles that can be given to several columns by a name with `*`."""
 ANY_CHARACTERS = "*"
 """Stands for any characters in the name of a column; alone, for all columns that have no other role."""
+
+
+ROLE_ARGUMENTS = {
+    Role.SENSITIVE: "sensitive",
+    Role.IDENTIFIER: "identifier",
+    Role.PERSON: "person",
+    Role.DROPPED: "drop",
+}
+"""The argument that gives a column its role; columns are public without one."""
 
 
 class NullPolicy(StrEnum):
@@ -451,11 +460,7 @@ class Schema:
                 code="column-names-alike",
                 fields={"first": similar_names[0], "second": similar_names[1]},
             )
-        row_choice = self.person_rows.one_row
-        order_columns = () if row_choice is None or row_choice.column is None else (row_choice.column,)
-        for name in (*self.roles, *self.domains, *self.ranges, *self.confirmed_columns, *order_columns):
-            if name not in columns:
-                raise SchemaError(explain_missing_column(name, columns), code="missing-column", fields={"column": name})
+        check_named_columns(self._list_named_columns(), columns)
         if self.combined_columns and self.sensitive_name.lower() in lowered:
             raise SchemaError(
                 f"the table has a column {self.sensitive_name!r}, which is the joint name of the sensitive "
@@ -481,6 +486,17 @@ class Schema:
                 "there would be no public column to publish beside the sensitive one; keep at least one.",
                 code="no-public-column",
             )
+
+    def _list_named_columns(self) -> Iterator[tuple[str, str]]:
+        """Lists the columns that are named, each with the argument that names it."""
+        for name, role in self.roles.items():
+            if role in ROLE_ARGUMENTS:
+                yield "compound" if name in self.compound else ROLE_ARGUMENTS[role], name
+        for argument, names in (("domains", self.domains), ("ranges", self.ranges), ("keep", self.confirmed_columns)):
+            yield from (("hierarchies" if name in self.hierarchies else argument, name) for name in names)
+        row_choice = self.person_rows.one_row
+        if row_choice is not None and row_choice.column is not None:
+            yield "one_row", row_choice.column
 
     def check_missing(self, texts: Sequence[str]) -> None:
         """Refuses a missing marker that is also a value of a declared domain: it cannot be both."""
@@ -508,6 +524,17 @@ def find_matches(pattern: str, columns: Iterable[str]) -> list[str]:
         return [pattern]
     expression = re.compile(".*".join(map(re.escape, pattern.split(ANY_CHARACTERS))), re.DOTALL)
     return [name for name in columns if expression.fullmatch(name)]
+
+
+def check_named_columns(names_by_argument: Iterable[tuple[str, str]], columns: Sequence[str]) -> None:
+    """Refuses the first named column that the table does not have, with the argument to correct."""
+    for argument, name in names_by_argument:
+        if name not in columns:
+            raise SchemaError(
+                f"{explain_missing_column(name, columns)} Correct `{argument}=`.",
+                code="missing-column",
+                fields={"column": name, "argument": argument},
+            )
 
 
 def explain_missing_column(name: str, columns: Iterable[str], opening: str = "the table has no column") -> str:

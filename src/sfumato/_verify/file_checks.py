@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from sfumato._core.digests import FileMapper, compute_file_digest
 from sfumato._parquet.footer import has_extra_metadata, iter_page_sizes, read_footer
 from sfumato._parquet.thrift_compact import ThriftError
-from sfumato._query.coverage import estimate_coverage
+from sfumato._query.bound_coverage import estimate_bound_coverage
 from sfumato._query.release import Release
 from sfumato._records.column_codes import describe_type
 from sfumato._release.csv_copies import compute_copy_digest
@@ -203,7 +203,7 @@ def _check_readme(folder: Path, view: ManifestView, others: Sequence[Check]) -> 
     try:
         manifest = parse_manifest(view.json)
         is_current = manifest.readme_template == README_TEMPLATE
-        coverage = estimate_coverage(Release(folder, manifest, folder)) if is_current else None
+        coverage = estimate_bound_coverage(Release(folder, manifest, folder)) if is_current else None
     except ReleaseFormatError:
         if all(check.has_passed for check in others):
             raise

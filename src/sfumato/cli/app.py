@@ -25,12 +25,14 @@ from typer.exceptions import TyperException
 import sfumato
 from sfumato._planning.bound_for_error import DEFAULT_COUNT, DEFAULT_ERROR, ErrorTarget, find_error_target
 from sfumato._publish import request_settings
+from sfumato._publish.named_inputs import check_names_first
 from sfumato._publish.request_settings import HIERARCHY_FORM, parse_assignments
 from sfumato._readers.read_options import POINT
 from sfumato._readers.reader import AnyTable
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import check_codes, check_notices
 from sfumato.cli import key_notice, render
+from sfumato.cli.argument_names import begin_command
 from sfumato.cli.audit_command import audit
 from sfumato.cli.command_settings import Command, RequestCommand, make_epilog
 from sfumato.cli.compare_command import compare
@@ -38,7 +40,7 @@ from sfumato.cli.engine_options import EngineOptions
 from sfumato.cli.export_command import export
 from sfumato.cli.journal_command import journal
 from sfumato.cli.measure_and_lint import lint, measure
-from sfumato.cli.option_group import expand_option_groups
+from sfumato.cli.option_group import expand_option_groups, list_option
 from sfumato.cli.options import (
     Decimal,
     Encoding,
@@ -132,7 +134,7 @@ def init(
     ] = Path("request.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace an existing request file.")] = False,
     sensitive: Annotated[
-        list[str] | None, typer.Option("--sensitive", metavar="COL", help="The column to protect, if you know it.")
+        list[str] | None, list_option("--sensitive", "COL", "The column to protect, if you know it.")
     ] = None,
     encoding: Encoding = "utf-8",
     *,
@@ -163,16 +165,16 @@ def plan(
 
     check_codes(notice_options.codes, list_notice_codes())
     page_options.check()
-    # First, because there is nothing to plan without a requirement.
-    spec = promise.spec.share_among_rows(table_options.rows_per_person)
     table_options.check(has_questions=target_options.questions is not None)
     make_engine = partial(engine_options.make_engine, table_options.table)
     if table_options.counts is not None:
         request, (histogram, column) = None, table_options.group_counts(Histogram.read(table_options.counts))
+        spec = promise.spec.share_among_rows(table_options.rows_per_person)
         guarantee, options = promise.guarantee, promise.options
         outlook = plan_counts(histogram, spec, promise.mechanism, column=column, guarantee=guarantee, options=options)
     else:
         request = make_request(table_options.table, table_options, promise, stop_options)
+        spec = request.spec
         outlook = _plan_table(request, make_engine, page_options.plan_file, target_options.questions, print_options)
     error_target = _find_target(outlook.choice.histogram, spec.bound, promise, target_options)
     is_stopped = any(notice.code in notice_options.codes for notice in outlook.notices)
@@ -183,7 +185,7 @@ def plan(
     if not is_stopped:  # a failure prints only its reason
         _print_plan(outlook, error_target, print_options)
     if error_target is None and (target_options.error or target_options.at) and not print_options.quiet:
-        render.show_notice(err, "--error and --at need --prior and --posterior; without these they are ignored.")
+        render.show_notice(err, "`error=` and `at=` need `prior=` and `posterior=`; without these they are ignored.")
     if (print_options.as_json or is_stopped) and not print_options.quiet:  # otherwise, the document has them
         render.show_notices(err, outlook.notices)
     check_notices(outlook.notices, notice_options.codes)
@@ -234,7 +236,8 @@ def make_request(
 ) -> sfumato.Request:
     """Makes a request from the options of a command."""
     settings = {**vars(table_options), **vars(stop_options), **promise.given, "mechanism": promise.mechanism}
-    return request_settings.make_request(table, settings, promise.options)
+    with check_names_first(table, settings):
+        return request_settings.make_request(table, settings, promise.options)
 
 
 def publish(
@@ -249,12 +252,12 @@ def publish(
     print_options: PrintOptions,
 ) -> None:
     """Publish a table with its sensitive column protected."""
-    page_options.check(release_options.target, force=release_options.force)
     request = make_request(table, table_options, promise, stop_options)
+    page_options.check(target := release_options.find_target(), force=release_options.force)
     with render.open_progress_engine(err, print_options, partial(engine_options.make_engine, table)) as engine:
         publication = sfumato.publish(
             request,
-            release_options.target,
+            target,
             force=release_options.force,
             plan_file=release_options.plan_file,
             unsafe_test_key=release_options.unsafe_test_key,
@@ -374,6 +377,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run_program(build, NAME, arguments)
 
 
+@begin_command()
 def run_program(build_program: Callable[[], TyperGroup], name: str, arguments: Sequence[str] | None) -> None:
     """Run a command; a user's mistake gives one sentence and exit code 2, never a traceback."""
     fail = partial(report_failure, "--json" in (sys.argv[1:] if arguments is None else arguments))

@@ -12,8 +12,10 @@ from typer.core import TyperCommand, TyperOption
 
 from sfumato._core.option_fields import OptionValues
 from sfumato._core.small_text_files import TOML
-from sfumato._publish.request_file import COLUMN_SECTIONS, TABLE, RequestFile
+from sfumato._publish.request_file import COLUMN_SECTIONS, TABLE, RequestFile, list_keys
 from sfumato._terminal_safe import escape_unprintable, hide_passwords
+from sfumato.cli.argument_names import use_file_keys
+from sfumato.cli.option_group import LIST_HELP, LIST_MARK, split_list
 from sfumato.errors import SpecError
 
 MERGED_OPTIONS = ("public", "identifier", "drop")
@@ -34,9 +36,9 @@ EXAMPLES = {
     "verify": "sfumato verify tour/release --original tour/hospital.parquet",
     "certificate": "sfumato certificate tour/release --out certificate.html",
     "page": "sfumato page tour/release --out ask.html",
-    "export": "sfumato export tour/release --values HIV,COPD --to counts.csv",
+    "export": "sfumato export tour/release --values HIV,COPD --out counts.csv",
     "audit": "sfumato audit tour/release --original tour/hospital.parquet --out report.html",
-    "measure": "sfumato measure tour/hospital.parquet --public age --public sex --sensitive diagnosis",
+    "measure": "sfumato measure tour/hospital.parquet --public age,sex --sensitive diagnosis",
     "lint": "sfumato lint tour/release",
     "journal": "sfumato journal tour/journal.jsonl",
 }
@@ -52,7 +54,20 @@ def make_epilog(name: str) -> str | None:
 
 
 class Command(TyperCommand):
-    """A command with --help in the panel of its last option, and with its running time under --verbose."""
+    """A command whose options take lists, with --help in its last panel, and with its running time under --verbose."""
+
+    def __init__(self, *arguments: Any, epilog: str | None = None, **settings: Any) -> None:
+        super().__init__(*arguments, epilog=epilog, **settings)
+        if any(map(takes_list, self.params)):  # paragraphs, which the terminal shows below each other
+            self.epilog = "\n\n".join(filter(None, (LIST_HELP, epilog)))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Splits the lists of the command line; those of a request file are lists already."""
+        rest = super().parse_args(ctx, args)
+        for option in filter(takes_list, self.params):
+            if is_given(ctx, option.name):
+                ctx.params[option.name] = [item for text in ctx.params[option.name] for item in split_list(text)]
+        return rest
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command."""
@@ -81,8 +96,12 @@ class RequestCommand(Command):
             self._print_settings(ctx, {}, "")
             return rest
         file = RequestFile.read(Path(table_name))
+        use_file_keys(file.sections)
         ctx.default_map = {name: value for name, value in file.settings.items() if name != TABLE}
-        rest = super().parse_args(ctx, args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            raise _find_wrong_key(ctx, error, file) from error
         ctx.params[TABLE] = table = file.table
         if table is None and ctx.params.get("counts") is None:
             raise SpecError(
@@ -103,6 +122,19 @@ class RequestCommand(Command):
         if ctx.params.get("verbose"):
             for line in list_setting_origins(ctx, file_settings, file):
                 typer.echo(escape_unprintable(hide_passwords(f"setting: {line}")), err=True)
+
+
+def _find_wrong_key(ctx: typer.Context, error: typer.BadParameter, file: RequestFile) -> Exception:
+    """The error for a value that no option accepts: of a key, if the value is from the file."""
+    name = str(getattr(error.param, "name", None))
+    if name not in file.settings or is_given(ctx, name):
+        return error
+    key = next(key for key, form in list_keys().items() if form.parameter == name)
+    return SpecError(
+        f"{key!r} in {str(file.path)!r} cannot be used: {error.message.removeprefix('Value error, ').rstrip('.')}.",
+        code="wrong-value",
+        fields={"file": str(file.path), "key": key, "section": file.sections.get(key)},
+    )
 
 
 def _decide_rows(ctx: typer.Context) -> None:
@@ -127,6 +159,11 @@ def _decide_roles(ctx: typer.Context, columns_by_role: Mapping[str, Sequence[str
     for role in columns_by_role:
         others = {name for other, names in columns_by_role.items() if other != role for name in names}
         ctx.params[role] = [name for name in ctx.params[role] if name not in others]
+
+
+def takes_list(parameter: Any) -> bool:
+    """Whether an option takes several names or texts, repeated or in a list with commas."""
+    return (parameter.metavar or "").endswith(LIST_MARK)
 
 
 def is_given(ctx: typer.Context, name: str) -> bool:

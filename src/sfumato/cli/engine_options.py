@@ -55,7 +55,7 @@ class EngineOptions(OptionGroup):
 
         if self.spark_master is not None and self.engine is EngineName.LOCAL:
             raise SpecError(
-                "--engine local does not use Spark, so --spark-master has no effect; give one of the two.",
+                "`engine='local'` does not use Spark, so `spark_master=` has no effect; give one of the two.",
                 code="engine-without-spark",
             )
         if (

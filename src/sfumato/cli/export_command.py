@@ -10,15 +10,16 @@ import typer
 import sfumato
 from sfumato._core.cell_values import display, format_values
 from sfumato.cli import render
+from sfumato.cli.option_group import list_option
 from sfumato.cli.options import PrintOptions, ReleasePath
 from sfumato.cli.output import err, out, print_json
 
 
 def export(  # noqa: PLR0913 - the options of the command
     release: ReleasePath,
-    values: Annotated[str, typer.Option("--values", metavar="A,B", help="The values to count, separated by commas.")],
-    to: Annotated[
-        Path, typer.Option("--to", metavar="FILE", help="The file to write: .csv, .dta (Stata) or .sav (SPSS).")
+    values: Annotated[list[str], list_option("--values", "VALUE", "The values to count.")],
+    target: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="The file to write: .csv, .dta (Stata) or .sav (SPSS).")
     ],
     method: Annotated[
         str | None, typer.Option("--method", help="The estimator; `sfumato info` lists them. Default: the first.")
@@ -29,12 +30,11 @@ def export(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """Write a release for a statistics package: public columns, and columns of weights that add up to counts."""
     from sfumato._query.export import export as export_release  # noqa: PLC0415 - takes long to load
-    from sfumato._query.export import parse_values  # noqa: PLC0415 - takes long to load
 
     opened = sfumato.Release.open(release)
     opened.check_method(method)
     with render.show_fetching(err, release, quiet=print_options.is_silent):
-        result = export_release(opened, parse_values(values), to, method=method, force=force)
+        result = export_release(opened, values, target, method=method, force=force)
     if print_options.as_json:
         weights = {name: display(value) for name, value in result.weight_columns.items()}
         report = {

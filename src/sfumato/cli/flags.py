@@ -12,25 +12,21 @@ from collections.abc import Mapping
 
 from sfumato._core.option_fields import list_flags
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
+from sfumato.cli.option_group import join_list
 from sfumato.mechanisms import REGISTRY
 
 OTHER_NAMES = {"domains": "domain", "hierarchies": "hierarchy", "master": "spark_master"}
 """Arguments whose option has another name; mechanisms declare such names themselves."""
-COMMA_LISTS = ("compound", "values")
-"""Arguments whose option takes a comma-separated list; options of other lists are repeated."""
+LIST_ARGUMENTS = (
+    *("sensitive", "compound", "identifier", "drop", "keep", "text", "missing"),
+    *("public", "values", "fail_on"),
+)
+"""Arguments whose option takes a list with commas, in which a text with a comma is quoted."""
 REQUIREMENT = "spec"
 """The argument whose options depend on the kind of requirement."""
-SENTENCE_KEYS = (
-    *("sentence", "ways_out", "message", "error", "detail", "reason", "why_not", "would_stop", "not_attacked"),
-    *("recommendation", "note", "remarks"),
-)
-"""The JSON keys whose values are sentences of the library."""
-DATA_KEYS = ("rows",)
-"""The JSON keys whose values are data, with arbitrary names."""
-
 _QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 # Quoted text is a name or value of a table, where a backquote is an ordinary character.
-_SPAN = re.compile(rf"""(?<!\w){_QUOTED}(?!\w)|`(?P<name>[a-z_]+)=(?P<value>(?:{_QUOTED}|[^`'"])*)`""")
+ARGUMENT = re.compile(rf"""(?<!\w){_QUOTED}(?!\w)|`(?P<name>[a-z_]+)=(?P<value>(?:{_QUOTED}|[^`'"])*)`""")
 
 
 def format_flag(name: str) -> str:
@@ -40,41 +36,28 @@ def format_flag(name: str) -> str:
 
 def name_flags(sentence: str) -> str:
     """Replaces each argument between backquotes by the option of the command line."""
-    return _SPAN.sub(
+    return ARGUMENT.sub(
         lambda span: span[0] if span["name"] is None else _format_argument(span["name"], span["value"]), sentence
     )
 
 
-def name_flags_in_json(entries: object, key: str | None = None) -> object:
-    """Names flags in all sentences of a JSON document."""
-    if isinstance(entries, str):
-        return name_flags(entries) if key in SENTENCE_KEYS else entries
-    if isinstance(entries, Mapping):
-        return {
-            name: entry if name in DATA_KEYS else name_flags_in_json(entry, name) for name, entry in entries.items()
-        }
-    return [name_flags_in_json(entry, key) for entry in entries] if isinstance(entries, list | tuple) else entries
-
-
 def _format_argument(name: str, value_text: str) -> str:
     """Formats one argument as options; a value that is not Python, such as COL, stays unchanged."""
-    flag = format_flag(_find_option_name(name))
+    flag = format_flag(find_option_name(name))
     if not value_text:
         return flag
     try:
         node = ast.parse(value_text, mode="eval").body
         if name == REQUIREMENT and isinstance(node, ast.Call):
             return _format_requirement(node)
-        texts = _list_option_texts(ast.literal_eval(_unwrap(node)))
+        value = ast.literal_eval(unwrap(node))
+        texts = _list_option_texts([value] if name in LIST_ARGUMENTS and isinstance(value, str) else value)
     except (ValueError, SyntaxError, LookupError, TypeError):
         return f"{flag} {value_text}"
-    if texts is None:
-        return flag
-    texts = [",".join(texts)] if name in COMMA_LISTS else texts
-    return " ".join(f"{flag} {shlex.quote(text)}" for text in texts)
+    return flag if texts is None else " ".join(f"{flag} {shlex.quote(text)}" for text in texts)
 
 
-def _find_option_name(argument: str) -> str:
+def find_option_name(argument: str) -> str:
     """The option of an argument, possibly of a mechanism: `form` of subset is --subset-form."""
     option_names = [
         flag.name
@@ -95,7 +78,7 @@ def _format_requirement(call: ast.Call) -> str:
     return " ".join(f"{format_flag(flag.name)} {shlex.quote(str(argument))}" for flag, argument in pairs)
 
 
-def _unwrap(node: ast.expr) -> ast.expr:
+def unwrap(node: ast.expr) -> ast.expr:
     """Replaces each path by its text: `Path('codes.csv')` becomes 'codes.csv'."""
 
     class Unwrapper(ast.NodeTransformer):
@@ -108,12 +91,12 @@ def _unwrap(node: ast.expr) -> ast.expr:
 
 
 def _list_option_texts(value: object) -> list[str] | None:
-    """Lists the texts of an option, one for each item; None for a switch that is on."""
+    """Lists the texts of an option, one for each column of a mapping; None for a switch that is on."""
     if value is True:
         return None
     if isinstance(value, Mapping):
         return [f"{key}={_join(item)}" for key, item in value.items()]
-    return [_join(item) for item in value] if isinstance(value, list | tuple) else [_join(value)]
+    return [join_list(map(_join, value))] if isinstance(value, list | tuple) else [_join(value)]
 
 
 def _join(value: object) -> str:

@@ -9,28 +9,20 @@ import typer
 import sfumato
 from sfumato._readers.read_options import POINT
 from sfumato.cli import render
+from sfumato.cli.option_group import list_option
 from sfumato.cli.options import Decimal, Encoding, PrintOptions, TablePath
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 
 
 def measure(  # noqa: PLR0913, PLR0917 - the options of the command
     table: TablePath,
-    public: Annotated[
-        list[str] | None,
-        typer.Option("--public", metavar="COL", help="A public column that others may know. Repeatable."),
-    ] = None,
-    sensitive: Annotated[
-        list[str] | None, typer.Option("--sensitive", metavar="COL", help="A column to protect. Repeatable.")
-    ] = None,
+    public: Annotated[list[str] | None, list_option("--public", "COL", "Public columns that others may know.")] = None,
+    sensitive: Annotated[list[str] | None, list_option("--sensitive", "COL", "Columns to protect.")] = None,
     others_known: Annotated[
         bool, typer.Option("--others-known", help="For each sensitive column, treat the other ones as known.")
     ] = False,
-    text: Annotated[
-        list[str] | None, typer.Option("--text", metavar="COL", help="Read a CSV column as text. Repeatable.")
-    ] = None,
-    missing: Annotated[
-        list[str] | None, typer.Option("--missing", metavar="TEXT", help="Text that means a missing value. Repeatable.")
-    ] = None,
+    text: Annotated[list[str] | None, list_option("--text", "COL", "CSV columns to read as text.")] = None,
+    missing: Annotated[list[str] | None, list_option("--missing", "TEXT", "Texts that mean a missing value.")] = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = POINT,
     *,

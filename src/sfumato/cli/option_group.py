@@ -3,16 +3,46 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import MISSING, dataclass, fields
 from functools import wraps
 from inspect import Parameter, Signature
-from typing import Annotated, ClassVar, Self, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, get_args, get_type_hints
 
+import typer
 from typer.models import ArgumentInfo
 
 from sfumato._core.option_fields import OptionValues
+
+LIST_MARK = ",..."
+"""The end of a metavar whose option takes names or texts: repeated, or in a list with commas."""
+LIST_HELP = f"Options with {LIST_MARK} Repeatable, or a list with commas. A name with a comma is quoted: '\"a,b\",c'."
+_LIST_ITEM = re.compile(r"""(?:^|,\ *)(?:"(?P<quoted>(?:[^"]|"")*)"\ *(?=,|\Z)|(?P<plain>[^,]*))""")
+
+
+def list_option(name: str, metavar: str, help_text: str) -> Any:
+    """Declares an option for several names or texts; the command splits its arguments at commas."""
+    return typer.Option(name, metavar=metavar + LIST_MARK, help=help_text)
+
+
+def split_list(text: str) -> list[str]:
+    """Splits a list at its commas; an item with a comma is quoted as in CSV, and spaces after a comma are ignored."""
+    return [
+        match["plain"] if match["quoted"] is None else match["quoted"].replace('""', '"')
+        for match in _LIST_ITEM.finditer(text)
+    ]
+
+
+def join_list(items: Iterable[str]) -> str:
+    """Joins items in the form that `split_list` reads."""
+
+    def quote_item(item: str) -> str:
+        is_plain = item == item.strip() and not any(mark in item for mark in ',"')
+        return item if is_plain else '"' + item.replace('"', '""') + '"'
+
+    return ",".join(map(quote_item, items))
 
 
 @dataclass(frozen=True)

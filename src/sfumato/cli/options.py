@@ -36,8 +36,8 @@ from sfumato._request.person_rows import MOST_ROWS, Surplus
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
 from sfumato._request.schema import NullPolicy, Schema
 from sfumato.cli.flags import format_flag, name_flags
-from sfumato.cli.option_group import OptionGroup, make_command_parameter
-from sfumato.errors import SchemaError
+from sfumato.cli.option_group import OptionGroup, list_option, make_command_parameter
+from sfumato.errors import SchemaError, TargetError
 from sfumato.mechanisms import REGISTRY
 
 TABLE_PANEL = "The table"
@@ -49,6 +49,12 @@ RequestPath = Annotated[
     str, typer.Argument(metavar="TABLE", help=f"{TABLES_HELP}; or a request file (.toml, see init).")
 ]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a directory, a .zip, or s3://...")]
+Describe = Annotated[
+    Path | None,
+    typer.Option(
+        "--describe", metavar="FILE.toml", help="Title, publisher, licence, contact, and descriptions of columns."
+    ),
+]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
 Decimal = Annotated[
     str, typer.Option("--decimal", metavar="MARK", help="The decimal mark in a CSV file: a point, or a comma.")
@@ -70,16 +76,14 @@ class TableOptions(OptionGroup):
 
     sensitive: Annotated[
         list[str],
-        typer.Option("--sensitive", metavar="COL", help=f"The column to protect. Repeatable with {PER_COLUMN_FLAGS}."),
+        list_option("--sensitive", "COL", f"The column to protect; several only with {PER_COLUMN_FLAGS}."),
     ] = field(default_factory=list)
     compound: Annotated[
-        str | None,
-        typer.Option("--compound", metavar="A,B", help="Protect several columns as one, instead of --sensitive."),
-    ] = None
-    identifier: Annotated[
-        list[str],
-        typer.Option("--identifier", metavar="COL", help="A column that identifies people; dropped. Repeatable."),
+        list[str], list_option("--compound", "COL", "Protect several columns as one, instead of --sensitive.")
     ] = field(default_factory=list)
+    identifier: Annotated[list[str], list_option("--identifier", "COL", "Columns that identify people; dropped.")] = (
+        field(default_factory=list)
+    )
     person: Annotated[
         list[str], typer.Option("--person", metavar="COL", help="The person of each row; checked, then dropped.")
     ] = field(default_factory=list)
@@ -133,21 +137,14 @@ class TableOptions(OptionGroup):
         ),
     ] = field(default_factory=list)
     public: Annotated[
-        list[str],
-        typer.Option(
-            "--public", metavar="COL", help="A column to publish unchanged; DX* and * stand for several. Repeatable."
-        ),
+        list[str], list_option("--public", "COL", "Columns to publish unchanged; DX* and * stand for several.")
     ] = field(default_factory=list)
-    drop: Annotated[list[str], typer.Option("--drop", metavar="COL", help="A column to drop. Repeatable.")] = field(
+    drop: Annotated[list[str], list_option("--drop", "COL", "Columns to drop; DX* stands for several.")] = field(
         default_factory=list
     )
     keep: Annotated[
         list[str],
-        typer.Option(
-            "--keep",
-            metavar="COL",
-            help="Publish this column although it is nearly unique or has line breaks. Repeatable.",
-        ),
+        list_option("--keep", "COL", "Publish these columns although they are nearly unique or have line breaks."),
     ] = field(default_factory=list)
     nulls: Annotated[
         NullPolicy,
@@ -155,15 +152,13 @@ class TableOptions(OptionGroup):
             "--nulls", help="A missing sensitive value becomes a value of its own, stops with an error, or is dropped."
         ),
     ] = NullPolicy.VALUE
-    text: Annotated[
-        list[str],
-        typer.Option("--text", metavar="COL", help="Read a CSV column or a domain as text. Repeatable."),
-    ] = field(default_factory=list)
+    text: Annotated[list[str], list_option("--text", "COL", "CSV columns or domains to read as text.")] = field(
+        default_factory=list
+    )
     encoding: Encoding = "utf-8"
     decimal: Decimal = POINT
     missing: Annotated[
-        list[str],
-        typer.Option("--missing", metavar="TEXT", help="Text that means a missing value, such as ? or NA. Repeatable."),
+        list[str], list_option("--missing", "TEXT", "Texts that mean a missing value, such as ? or NA.")
     ] = field(default_factory=list)
 
 
@@ -181,10 +176,10 @@ class PlanTableOptions(TableOptions):
     def check(self, *, has_questions: bool = False) -> None:
         """Refuses both a table and counts, and neither; and questions without a table."""
         if (self.table is None) == (self.counts is None):
-            raise SchemaError("name either a table, or a file of counts with --counts.", code="no-single-table")
+            raise SchemaError("name either a table, or a file of counts (`counts=`).", code="no-single-table")
         if has_questions and self.table is None:
             raise SchemaError(
-                "--questions needs a table, because counts alone cannot answer them.", code="questions-without-table"
+                "`questions=` needs a table, because counts alone cannot answer them.", code="questions-without-table"
             )
 
     def group_counts(self, counts: Histogram) -> tuple[Histogram, str]:
@@ -379,15 +374,14 @@ class NoticeOptions(OptionGroup):
 
     PANEL: ClassVar = OUTPUT_PANEL
 
-    fail_on: Annotated[
-        str | None,
-        typer.Option("--fail-on", metavar="CODE,...", help="Stop with exit code 1 on these notices."),
-    ] = None
+    fail_on: Annotated[list[str], list_option("--fail-on", "CODE", "Stop with exit code 1 on these notices.")] = field(
+        default_factory=list
+    )
 
     @property
     def codes(self) -> tuple[str, ...]:
         """The codes of the notices that stop the command."""
-        return tuple(code.strip() for code in (self.fail_on or "").split(",") if code.strip())
+        return tuple(code.strip() for code in self.fail_on if code.strip())
 
 
 class ReleaseFormat(StrEnum):
@@ -404,16 +398,14 @@ class ReleaseOptions(OptionGroup):
     PANEL: ClassVar = OUTPUT_PANEL
 
     target: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The release: a new directory, a .zip, or s3://...")
-    ]
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="The release: a new directory, a .zip, or s3://... Required."),
+    ] = None
     force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False
     format: Annotated[ReleaseFormat, typer.Option("--format", help="csv: also write each table as CSV.")] = (
         ReleaseFormat.PARQUET
     )
-    describe: Annotated[
-        Path | None,
-        typer.Option("--describe", metavar="FILE.toml", help="Title, licence, contact, and descriptions of columns."),
-    ] = None
+    describe: Describe = None
     plan_file: Annotated[
         Path | None,
         typer.Option(
@@ -432,6 +424,12 @@ class ReleaseOptions(OptionGroup):
             "--unsafe-test-key", metavar="HEX", help="For tests only: a known key. Such a release protects no one."
         ),
     ] = None
+
+    def find_target(self) -> Path:
+        """The place of the release; checked after the names in the request, which are the first thing to correct."""
+        if self.target is None:
+            raise TargetError("name a place for the release (`out='release'`).", code="no-target")
+        return self.target
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import typer
 
 from sfumato._core.json_types import JsonView
 from sfumato._terminal_safe import escape_json, escape_unprintable, hide_passwords
-from sfumato.cli.flags import name_flags, name_flags_in_json
+from sfumato.cli.argument_names import name_arguments, name_arguments_in_json
 from sfumato.cli.render import GuardedConsole
 from sfumato.errors import ErrorField
 
@@ -32,14 +32,14 @@ err = GuardedConsole(stderr=True, emoji=False)
 
 
 def print_json(entries: JsonView) -> None:
-    """Prints one JSON document; its sentences name options of the command line."""
-    document = name_flags_in_json({"format": JSON_FORMAT, **entries})
+    """Prints one JSON document; its sentences name options, or keys of the request file."""
+    document = name_arguments_in_json({"format": JSON_FORMAT, **entries})
     typer.echo(escape_json(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False, default=str)))
 
 
 def print_error(sentence: str) -> None:
     """Prints one line without control characters to standard error."""
-    line = escape_unprintable(hide_passwords(name_flags(" ".join(sentence.splitlines()))))
+    line = escape_unprintable(hide_passwords(name_arguments(" ".join(sentence.splitlines()))))
     stop = "" if line.endswith(".") else "."
     err.print(f"error: {line}{stop}", markup=False, highlight=False, soft_wrap=True)
 

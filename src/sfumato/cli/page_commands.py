@@ -18,7 +18,7 @@ from sfumato._release.description import Description
 from sfumato._request.stated_context import StatedContext
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
-from sfumato.cli.options import OUTPUT_PANEL, PrintOptions, ReleasePath
+from sfumato.cli.options import OUTPUT_PANEL, Describe, PrintOptions, ReleasePath
 from sfumato.cli.output import err, out, print_json
 from sfumato.errors import SfumatoError, SpecError, TargetError
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:  # only annotations need these
 MAX_MEGABYTES = 10.0
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing page.")]
 Decider = Annotated[
-    str, typer.Option("--decider", metavar="NAME", help="The person who decides, as printed on the page.")
+    str,
+    typer.Option("--decider", metavar="NAME", help='The person who decides, as printed on the page: "Name, role".'),
 ]
 
 
@@ -130,18 +131,19 @@ def _save_private(document: Document, target: Path, print_options: PrintOptions,
         out.print(message, soft_wrap=True, highlight=False)
 
 
-def certificate(
+def certificate(  # noqa: PLR0913 - the arguments of a command are its options
     release: ReleasePath,
     target: Annotated[Path | None, typer.Option("--out", metavar="FILE.html", help="The page, a new file.")] = None,
     force: Force = False,
     decider: Decider = DEFAULT_DECIDER,
+    describe: Describe = None,
     *,
     print_options: PrintOptions,
 ) -> None:
     """Write one page about a verified release, to publish with it: guarantee, design, error and limits."""
     if target is None and not print_options.as_json:
         raise TargetError("name a file for the page (--out certificate.html) or ask for --json.", code="no-target")
-    certified = sfumato.certificate(release, target, decider=decider, force=force)
+    certified = sfumato.certificate(release, target, decider=decider, describe=describe, force=force)
     if print_options.as_json:
         print_json(({} if target is None else {"path": str(target)}) | certified.to_json())
     elif not print_options.quiet:

@@ -16,7 +16,7 @@ from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._query.query_limits import DEFAULT_SECONDS
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.cli import render
-from sfumato.cli.flags import name_flags
+from sfumato.cli.argument_names import name_arguments
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import PrintOptions
 from sfumato.cli.output import BAD_INPUT, err, out, print_error, print_json
@@ -151,7 +151,7 @@ def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, print_o
             out.print(f"question {number}", style="bold")
             if isinstance(answer, SfumatoError):
                 out.print(
-                    f"not answered: {escape_unprintable(name_flags(str(answer)))}",
+                    f"not answered: {escape_unprintable(name_arguments(str(answer)))}",
                     soft_wrap=True,
                     highlight=False,
                     markup=False,

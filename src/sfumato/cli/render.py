@@ -26,7 +26,7 @@ from sfumato._figures.estimate_format import align_cells
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._request.warnings import Grade, Notice
 from sfumato._terminal_safe import escape_lines, escape_unprintable
-from sfumato.cli.flags import name_flags
+from sfumato.cli.argument_names import name_arguments
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import list_broken_plugins
 
@@ -145,13 +145,13 @@ def show_notice(console: Console, notice: Notice | str) -> None:
     grade = notice.grade if isinstance(notice, Notice) else Grade.NOTE
     style = GRADE_STYLES[grade]
     console.print(
-        f"[{style}]{grade}:[/{style}] {escape_for_terminal(name_flags(str(notice)))}",
+        f"[{style}]{grade}:[/{style}] {escape_for_terminal(name_arguments(str(notice)))}",
         soft_wrap=not console.is_terminal,
         highlight=False,
     )
     for way_out in notice.ways_out if isinstance(notice, Notice) else ():
         console.print(
-            f"      {escape_for_terminal(name_flags(way_out))}", soft_wrap=not console.is_terminal, highlight=False
+            f"      {escape_for_terminal(name_arguments(way_out))}", soft_wrap=not console.is_terminal, highlight=False
         )
 
 
@@ -183,20 +183,20 @@ def plan_json(outlook: PublicationPlan, target: ErrorTarget | None) -> Json:
 
 
 def show_text(console: Console, text: str) -> None:
-    """Prints an indented paragraph; arguments appear as command-line options."""
-    console.print(Padding(escape_for_terminal(name_flags(text)), (0, 2)), highlight=False)
+    """Prints an indented paragraph; arguments appear as options or keys."""
+    console.print(Padding(escape_for_terminal(name_arguments(text)), (0, 2)), highlight=False)
 
 
 def save_document(document: Document, target: Path, *, force: bool) -> None:
-    """Writes a document as a page; arguments appear as command-line options."""
+    """Writes a document as a page; arguments appear as options or keys."""
     from sfumato._report import save  # noqa: PLC0415 - takes long to load
 
-    save(document.map_text(name_flags), target, force=force)
+    save(document.map_text(name_arguments), target, force=force)
 
 
 def show_document(console: Console, document: Document, *, quiet: bool = False) -> None:
-    """Prints a document; arguments appear as command-line options."""
-    print_document(console, document.map_text(name_flags), quiet=quiet)
+    """Prints a document; arguments appear as options or keys."""
+    print_document(console, document.map_text(name_arguments), quiet=quiet)
 
 
 def verification_json(verification: Verification) -> Json:

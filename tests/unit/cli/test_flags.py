@@ -10,11 +10,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.core import TyperGroup
 
 import sfumato
-from command_line import people, run, write_csv
+from command_line import people, run, succeed, write_csv
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
-from sfumato.cli.flags import format_flag, name_flags, name_flags_in_json
+from sfumato.cli.app import build
+from sfumato.cli.argument_names import name_arguments_in_json
+from sfumato.cli.flags import LIST_ARGUMENTS, format_flag, name_flags
+from sfumato.cli.option_group import LIST_MARK, split_list
 from sfumato.cli.options import GuaranteeOptions, TableOptions
 from sfumato.errors import SchemaError
 
@@ -31,9 +35,12 @@ BOUND = ("--prior", "1/10", "--posterior", "1/3")
         ("rows_per_person=K", "--rows-per-person K"),
         ("one_row='first:day'", "--one-row first:day"),
         ("drop=['age']", "--drop age"),
-        ("drop=['age', 'home town', '']", "--drop age --drop 'home town' --drop ''"),
+        ("drop=['age', 'home town', '']", "--drop 'age,home town,'"),
         ("drop=('age',)", "--drop age"),
-        ("missing=['?', 'NA']", "--missing '?' --missing NA"),
+        ("drop=['a,b', 'c']", """--drop '"a,b",c'"""),
+        ("sensitive='a,b'", """--sensitive '"a,b"'"""),
+        ("person='a,b'", "--person a,b"),
+        ("missing=['?', 'NA']", "--missing '?,NA'"),
         ("compound=['a', 'b']", "--compound a,b"),
         ("values=['HIV', 'COPD']", "--values HIV,COPD"),
         ("ranges={'age': [0, 20, 40]}", "--ranges age=0,20,40"),
@@ -80,7 +87,8 @@ def test_sentence_without_an_argument_stays(sentence: str) -> None:
 def test_any_name_can_be_pasted_into_a_shell(names: list[str]) -> None:
     """Also one with a backquote, quotes, or what looks like an argument."""
     *_, flags = name_flags(f"column {names[0]!r} is unique; leave it out: `drop={names!r}`").partition("leave it out: ")
-    assert shlex.split(flags) == [word for name in names for word in ("--drop", name)]
+    option, text = shlex.split(flags)
+    assert (option, split_list(text)) == ("--drop", names)
 
 
 @given(st.text())
@@ -102,6 +110,47 @@ def test_arguments_of_a_schema_are_options() -> None:
         assert name_flags(f"`{name}=`").removeprefix("--").replace("-", "_") in options
 
 
+def test_every_option_with_a_list_is_named_with_commas() -> None:
+    program = build()
+    assert isinstance(program, TyperGroup)
+    options = {
+        option.name: option.metavar or ""
+        for command in program.commands.values()
+        for option in command.params
+        if getattr(option, "multiple", False)
+    }
+    assert {name for name, metavar in options.items() if metavar.endswith(LIST_MARK)} == set(LIST_ARGUMENTS)
+    pairs = {name for name, metavar in options.items() if "=" in metavar}
+    assert options.keys() - set(LIST_ARGUMENTS) - pairs == {"person", "totals"}, "one column, and files"
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("age", ["age"]),
+        ("age,ward", ["age", "ward"]),
+        ("age, home town", ["age", "home town"]),
+        ('"a,b",c', ["a,b", "c"]),
+        ('"a ""b"""', ['a "b"']),
+        ("", [""]),
+        (",", ["", ""]),
+        ('5" pipe', ['5" pipe']),
+        ('"a,b', ['"a', "b"]),
+    ],
+)
+def test_list_is_split_at_its_commas(text: str, items: list[str]) -> None:
+    assert split_list(text) == items
+
+
+def test_columns_are_named_by_commas_or_one_by_one(desk: Path) -> None:
+    columns = people(**{"a,b": range(60), "name": range(60), "zip": range(60)})
+    table = write_csv(desk / "people.csv", columns)
+    drops = ("--drop", '"a,b", name', "--drop", "zip")
+    succeed("publish", table, "--sensitive", "disease", *drops, *BOUND, "--out", "release")
+    published = [name for name, *_ in sfumato.Release.open("release").columns]
+    assert published == ["age", "sex", "disease"]
+
+
 def test_sentences_of_a_document_name_options_and_data_stay() -> None:
     span = "`drop=['a']`"
     document = {
@@ -111,7 +160,7 @@ def test_sentences_of_a_document_name_options_and_data_stay() -> None:
         "remarks": [span],
         "target": None,
     }
-    assert name_flags_in_json(document) == {
+    assert name_arguments_in_json(document) == {
         **document,
         "notices": [{"sentence": "--drop a", "numbers": {"share": 0.5}}],
         "remarks": ["--drop a"],

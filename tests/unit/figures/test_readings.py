@@ -48,8 +48,8 @@ from sfumato._risk.attackers.attack_result import Attack, BeliefSummary
 from sfumato.mechanisms.estimator import Moments
 
 READINGS = {
-    "1-error-by-count": "A count of 1,000 records is typically off by 14% with subset (standard error), "
-    "and by at most 10% for counts from about 1,800.",
+    "1-error-by-count": "With subset, a count of 1,000 has a standard error of 14%; "
+    "from counts of about 1,800 on, the standard error is at most 10%.",
     "2-attackers-ladder": "An attacker who knows all public columns guesses 20% of people correctly "
     "without the release and 24% with it (uniform).",
     "3-risk-utility": "Of the settings shown, subset with 1/3 has the smallest error for a gain of at most "
@@ -85,7 +85,7 @@ def test_truth_table_adds_up_to_its_reading() -> None:
         (((100, 0.05), (1000, 0.01)), "every size shown has at most 10%."),
         (((100, 0.5), (1000, 0.2)), "no size shown has 10% or less."),
         (((100, 0.05), (1000, 0.2)), "no size shown has 10% or less."),  # it rises again: nothing holds "from on"
-        (((100, 1.0), (10_000, 0.01)), "by at most 10% for counts from about 1,000."),
+        (((100, 1.0), (10_000, 0.01)), "from counts of about 1,000 on, the standard error is at most 10%."),
     ],
 )
 def test_error_is_within_the_target_from_where_it_stays_there(

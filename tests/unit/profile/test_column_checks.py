@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -152,6 +153,32 @@ def test_columns_that_are_protected_each_for_itself_have_as_many_combinations_as
     assert found.domain == (("a", "c"), ("a", "d"), ("a", "e"), ("b", "c"), ("b", "d"), ("b", "e"))
     with refuses(SchemaError, "too-many-combinations", combinations=6):
         decide_sensitive_domain(profile, schema, columns, 5)
+
+
+DAY = datetime.date(2024, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_refused"),
+    [
+        (list(range(20)), False),
+        (list(range(21)), True),
+        ([float(number) for number in range(21)], True),
+        ([DAY + datetime.timedelta(number) for number in range(21)], True),
+        ([f"x{number}" for number in range(21)], False),
+    ],
+    ids=["20 numbers", "21 numbers", "21 floats", "21 days", "21 texts"],
+)
+def test_sensitive_column_of_many_numbers_needs_declared_values(values: list[Any], is_refused: bool) -> None:
+    given = {"x": [1] * 2 * len(values), "s": values * 2}
+    if is_refused:
+        with refuses(SchemaError, "numbers-undeclared", column="s"):
+            columns(Schema.of("s", public="*"), **given)
+    else:
+        columns(Schema.of("s", public="*"), **given)
+    declared = columns(Schema.of("s", domains={"s": values}, public="*"), **given)["s"]
+    assert isinstance(declared, CodedColumn)
+    assert declared.domain == tuple(values)
 
 
 @pytest.mark.parametrize(("alone", "is_refused"), [(5, False), (6, True), (10, True)])

@@ -141,7 +141,7 @@ def test_parts_of_what_is_sensitive_are_no_public_columns() -> None:
     parts = tuple(CodedColumn(name, pa.array(["x", "y"]), False) for name in ("a", "b"))
     records = pa.table({"a": ["x", "y", "y"], "b": ["y", "x", "y"], "public": ["p", "p", "q"]})
     columns = [*parts, CodedColumn("public", pa.array(["p", "q"]), False)]
-    found = encode_sample(records, columns, SensitiveColumns.of_product("a, b", parts), 3)
+    found = encode_sample(records, columns, SensitiveColumns("a, b", parts), 3)
     assert list(found.columns) == ["public"]
     assert found.sensitive.tolist() == [1, 2, 3]
     assert found.is_whole

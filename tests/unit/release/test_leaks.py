@@ -21,7 +21,7 @@ import pytest
 from releases import FILES, people, published, read_json
 from sfumato._core.digests import compute_file_digest
 from sfumato._parquet.parquet_writer import Encoder, FileWriter
-from sfumato._query.coverage import estimate_coverage
+from sfumato._query.bound_coverage import estimate_bound_coverage
 from sfumato._query.release import Release
 from sfumato._records import DATA_FILE
 from sfumato._records.column_codes import CodedColumn
@@ -308,5 +308,7 @@ def test_readme_tells_the_rows_and_no_other_count(tmp_path: Path) -> None:
     tables = people(60, disease=["flu"] * 57 + ["HIV", "cold", "asthma"]), people(60)
     releases = [published(table, tmp_path / str(number)) for number, table in enumerate(tables)]
     # The coverage is computed from the published records alone, as anyone can.
-    texts = {(made.folder / README).read_text().replace(estimate_coverage(made).sentence, "") for made in releases}
+    texts = {
+        (made.folder / README).read_text().replace(estimate_bound_coverage(made).sentence, "") for made in releases
+    }
     assert len(texts) == 1

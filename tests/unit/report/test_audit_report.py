@@ -23,12 +23,15 @@ from sabotage import (
     released,
     residue_alone,
 )
+from sfumato._document.document import Checks, Outcome, Section
 from sfumato._evidence import Dossier, audit_release
 from sfumato._figures.number_format import format_percent
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.schema import Schema
+from sfumato._risk.attackers import published_value_test
+from sfumato._risk.attackers.published_value_test import PublishedValueTest
 from sfumato.errors import ReleaseFormatError
 
 SECTIONS = (
@@ -114,10 +117,16 @@ def test_counts_at_random_are_beside_their_truth(subset: Made) -> None:
     table: pa.Table = subset.request.table
     total = {value: table["disease"].to_pylist().count(value) for value in ("flu", "HIV", "cold", "asthma")}
     truths = [each.truth for each in subset.dossier.utility.answers]
-    assert len(truths) == 60 * 4
+    conditions = 1 + 4 + 2 + 4  # all, each age, each sex, and both, of which each age has one sex
+    assert len(truths) == conditions * 4
     assert max(truths) == max(total.values())
-    assert subset.dossier.utility.coverage is not None
-    assert subset.dossier.utility.coverage > 0.75  # 240 counts of one release, which go together
+    coverage = subset.dossier.utility.coverage
+    assert coverage is not None
+    assert not coverage.is_below_expected
+    words = read_out(page_of(subset.dossier))
+    assert f"of {coverage.questions} intervals cover the truth" in words
+    low, high = map(format_percent, coverage.interval)
+    assert words.count(f"With its own error {low} to {high}") == 2  # on the first sheet, and where the counts are
 
 
 @pytest.mark.slow
@@ -218,6 +227,50 @@ def test_hostile_names_values_and_statements_stay_texts(tmp_path: Path, mechanis
     assert len(text.encode()) < 400_000
 
 
+# ----------------------------------------------------------------------------------------------------------- self-test
+
+BLIND = PublishedValueTest(SENSITIVE, 600, 0.5, 0.5, 0.3)
+
+
+@pytest.mark.slow
+def test_missed_self_test_fails_the_audit(subset: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(published_value_test, "examine_published_values", lambda setup: BLIND)
+    found = audit_release(
+        subset.release.path, people(600), report_date=DAY, plan_file=subset.plan, seed=1, questions=()
+    )
+    assert [each.name for each in found.failed_checks] == ["self-test"]
+    assert not found.is_met
+    lines = [
+        line
+        for section in found.document().sections
+        if isinstance(section, Section)
+        for block in section.blocks
+        if isinstance(block, Checks)
+        for line in block.lines
+    ]
+    assert [line.name for line in lines if line.outcome is Outcome.FAILED] == ["self-test"]
+    assert "NOT DETECTED" in page_of(found)
+
+
+@pytest.mark.slow
+def test_self_test_that_cannot_detect_anything_says_so(tmp_path: Path) -> None:
+    """Forty people, of whom four have the other value."""
+    table = people(40).set_column(2, SENSITIVE, pa.array(["flu"] * 36 + ["HIV"] * 4))
+    request = Request(
+        table,
+        schema=Schema.of(SENSITIVE, public="*"),
+        spec=BreachBound("1/10", "1/2"),
+        **accepting(table, Schema.of(SENSITIVE, public="*")),
+        **ALL_ACCEPTED,
+    )
+    release = publish(request, tmp_path / "release", plan_file=tmp_path / "plan", on_notice=lambda notice: None).release
+    found = audit_release(release.path, table, report_date=DAY, plan_file=tmp_path / "plan", seed=1)
+    assert found.is_met
+    impossible = [item for item in found.audit.self_tests if not item.is_possible]
+    assert any("disclose the true values" in item.corruption for item in impossible)
+    assert all(item.power in read_out(page_of(found)) for item in impossible)
+
+
 # --------------------------------------------------------------------------------------------------- sabotaged releases
 
 
@@ -258,7 +311,7 @@ def test_true_values_shown_besides_are_in_the_report(
     release = released("uniform", tmp_path)
     found, text = reported(release, **({} if has_key else {"plan_file": None}))
     check_caught(found, text, "law", "draws")
-    assert "an attacker who knows the frequencies of" in text
+    assert "published values fit the true values" in text
 
 
 @pytest.mark.slow

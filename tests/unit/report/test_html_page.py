@@ -12,16 +12,29 @@ from figure_examples import EXAMPLES
 from generated_pages import DAY, WRITERS, Made, check_sound, made, verdicts
 from refusals import refuses
 from releases import WAYS, people, published
-from sfumato._document.document import MOST_ROWS, DataTable, Decision, Document, Text, make_section
+from sfumato._document.document import (
+    DEFAULT_DECIDER,
+    MOST_ROWS,
+    DataTable,
+    Decision,
+    Document,
+    Facts,
+    SideBySide,
+    Text,
+    make_section,
+)
 from sfumato._document.html_document import render_block
 from sfumato._document.html_markup import PRIVATE
 from sfumato._evidence.certificate import make_certificate
 from sfumato._figures.svg import escape_markup
 from sfumato._query.release import Release
+from sfumato._release.description import Description
 from sfumato._report import check_place, save
+from sfumato._request.accepted_risks import AcceptedRisks
+from sfumato._request.guarantee import Guarantee
 from sfumato._request.schema import Schema
 from sfumato._request.warnings import Notice
-from sfumato.errors import ReleaseFormatError, TargetError
+from sfumato.errors import ReleaseFormatError, SchemaError, SpecError, TargetError
 from sfumato.mechanisms import REGISTRY
 
 HOSTILE = "<script>alert('x')</script>\"&\x00\x1b[2J\r\u202e\ud800\uffff" + "W" * 1000
@@ -212,9 +225,9 @@ def test_certificate_says_numbers_exactly_and_as_decimals(tmp_path: Path) -> Non
     assert dict(found.error_curves[0].errors)[1000] == pytest.approx(variance**0.5 / 1000)
     page = found.document().to_html()
     assert "up to Ada" in page
-    headings = re.findall(r"<th[^>]*>(1 in [0-9,]+)</th>", page.split("of the counted rows</caption>")[1])
+    headings = re.findall(r"<th[^>]*>(1 in [0-9,]+)</th>", page.split("counted rows that have the value</caption>")[1])
     assert headings == ["1 in 10", "1 in 100", "1 in 1,000"]
-    assert found.limits[0] == release.manifest.mechanism.guarantee.limit
+    assert found.limits[0] == Guarantee.ANY_PRIOR.limit
 
 
 def test_release_that_fails_a_check_has_no_certificate(tmp_path: Path) -> None:
@@ -233,8 +246,85 @@ def test_many_columns_and_hostile_names_leave_a_certificate_sound(tmp_path: Path
     text = of_day(release)
     check_sound(text)
     assert "<b>" not in text
-    assert "and 24 more" in text
+    columns = re.findall(r'<th scope="row">&lt;b&gt;(\d+)&lt;', text)
+    assert sorted(map(int, columns)) == list(range(30))
     assert "x" * 61 not in text
+
+
+ABOUT = Description(
+    title="Stays of 2025",
+    description="One row a patient.",
+    licence="CC-BY-4.0",
+    contact="Data office <data@hospital.example>",
+    publisher="St Anna Hospital",
+    columns={"age": "Age at admission"},
+)
+
+
+def list_facts(document: Document) -> dict[str, str]:
+    """The facts of the parts that stand side by side."""
+    sections = [
+        section for part in document.sections if isinstance(part, SideBySide) for section in part.left + part.right
+    ]
+    return dict(
+        pair for section in sections for block in section.blocks if isinstance(block, Facts) for pair in block.pairs
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_published", [True, False])
+def test_certificate_prints_the_description_of_the_release(tmp_path: Path, is_published: bool) -> None:
+    """Whether it was published with it, or is given to the certificate."""
+    release = published(people(), tmp_path / "release", key=None, describe=ABOUT if is_published else None)
+    document = make_certificate(release.path, DAY, describe=None if is_published else ABOUT).document()
+    facts = list_facts(document)
+    assert [facts[name] for name in ("title", "description", "licence", "contact", "issued by", "certificate of")] == [
+        "Stays of 2025",
+        "One row a patient.",
+        "CC-BY-4.0",
+        "Data office <data@hospital.example>",
+        "St Anna Hospital",
+        "2026-03-01",
+    ]
+    assert "<td>Age at admission</td>" in document.to_html()
+
+
+@pytest.mark.slow
+def test_certificate_contradicts_no_published_description(tmp_path: Path) -> None:
+    release = published(people(), tmp_path / "release", key=None, describe=ABOUT)
+    with pytest.raises(SpecError, match="published with another title"):
+        make_certificate(release.path, DAY, describe=Description(title="Something else"))
+    with pytest.raises(SpecError, match="another description of the column 'age'"):
+        make_certificate(release.path, DAY, describe=Description(columns={"age": "Age at death"}))
+    with pytest.raises(SchemaError, match="is not published"):
+        make_certificate(release.path, DAY, describe=Description(columns={"patient": "Number"}))
+    added = make_certificate(release.path, DAY, describe=Description(title=ABOUT.title, columns={"sex": "Sex"}))
+    assert added.description.columns == {"age": "Age at admission", "sex": "Sex"}
+
+
+@pytest.mark.slow
+def test_certificate_prints_each_accepted_risk_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AcceptedRisks, "list_sentences", lambda self, sensitive: ["One was accepted.", "Another too."])
+    release = published(people(), tmp_path / "release", key=None)
+    found = make_certificate(release.path, DAY)
+    text = found.document().to_html()
+    assert (text.count("One was accepted."), text.count("Another too.")) == (1, 1)
+    assert found.to_json()["accepted"] == ["One was accepted.", "Another too."]
+
+
+@pytest.mark.slow
+def test_certificate_has_lines_to_sign(tmp_path: Path) -> None:
+    release = published(people(), tmp_path / "release", key=None)
+    for decider, name, role in (
+        (DEFAULT_DECIDER, "", ""),
+        ("Ada, officer, MD", "Ada", "officer, MD"),
+        ("Ada", "Ada", ""),
+    ):
+        document = make_certificate(release.path, DAY, decider).document()
+        parts = [part for part in document.sections if isinstance(part, SideBySide)]
+        blocks = [block for part in parts for section in part.right for block in section.blocks]
+        (decision,) = [block for block in blocks if isinstance(block, Decision)]
+        assert decision.statements == (("name", name), ("role", role), ("date", ""), ("signature", ""))
 
 
 # -------------------------------------------------------------------------------------------------------------- a plan

@@ -64,11 +64,12 @@ def _make_setting(dossier: Dossier) -> Facts:
 
 def _list_columns(dossier: Dossier) -> tuple[Block, ...]:
     manifest, column_reasons = dossier.manifest, dossier.context.column_reasons
+    meanings = dossier.description.columns
     rows = [
-        (shorten_name(name), kind, role, column_reasons.get(name, NOT_STATED))
+        (shorten_name(name), kind, role, meanings.get(name, NOT_STATED), column_reasons.get(name, NOT_STATED))
         for name, kind, role in list_column_roles(manifest)
     ]
-    rows += [(shorten_name(name), "", "dropped", "") for name in dossier.dropped_columns]
+    rows += [(shorten_name(name), "", "dropped", "", "") for name in dossier.dropped_columns]
     origin = (
         "declared by the publisher" if manifest.is_declared else "from the table, so it discloses which values occur"
     )
@@ -85,7 +86,7 @@ def _list_columns(dossier: Dossier) -> tuple[Block, ...]:
         ("persons", checks.get("persons", NOT_AVAILABLE)),
         ("accepted", checks.get("accepted", NOT_AVAILABLE)),
     ]
-    headings = ("column", "type", "technique", "why it is needed")
+    headings = ("column", "type", "technique", "meaning", "why it is needed")
     table = DataTable("Each column and its role", headings, tuple(rows))
     return table, Facts("Records and values", tuple(fact_rows))
 

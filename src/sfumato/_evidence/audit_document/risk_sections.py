@@ -26,6 +26,7 @@ from sfumato._figures.number_format import NOT_AVAILABLE, format_count, format_e
 from sfumato._publish.exposure_section import make_belief_table
 from sfumato._request.guarantee import Guarantee
 from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION
+from sfumato._risk.attackers.self_test import SelfTest
 from sfumato._verify.check_results import make_checks
 
 MAX_DENOMINATOR = 100
@@ -253,7 +254,7 @@ def list_intruder_test(dossier: Dossier) -> tuple[Block, ...]:
     ]
     if any(item.known_points for item in curves):
         parts.append(Picture(partial(draw_known_others, curves)))
-    checks = make_checks("Checks of a correctly made release", audit.checks)
+    checks = make_checks("Checks of a correctly made release, and their self-test", audit.checks)
     return *parts, checks, *_list_self_tests(dossier), make_statement(dossier, "intruder_knows")
 
 
@@ -261,20 +262,26 @@ def _format_interval(interval: tuple[float, float]) -> str:
     return f"{format_exact_percent(interval[0])} to {format_exact_percent(interval[1])}"
 
 
+def _describe_detection(self_test: SelfTest) -> str:
+    if not self_test.is_possible:
+        return "not possible"
+    return "detected" if self_test.is_noticed else "NOT DETECTED"
+
+
 def _list_self_tests(dossier: Dossier) -> tuple[Block, ...]:
     rows = [
         (
             control.corruption,
-            "detected" if control.is_noticed else "not detected",
+            _describe_detection(control),
             f"{control.score:.1f}",
             control.power,
         )
         for control in dossier.audit.self_tests
     ]
     caption = "Self-test: do the checks detect a deliberately corrupted release?"
-    headings = ("corruption", "result", "standard deviations", "smallest fault detected")
+    headings = ("corruption", "result", "standard deviations", "smallest fault detected, or why none is possible")
     return DataTable(caption, headings, tuple(rows), (2,)), Text(
-        "Each check has a false alarm once in a million. Faults smaller than those in the last column may remain "
-        "undetected.",
+        "Each check has a false alarm once in a million, and misses its self-test once in a million. Faults smaller "
+        "than those in the last column may remain undetected.",
         Tone.QUIET,
     )

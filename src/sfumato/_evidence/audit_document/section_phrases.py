@@ -6,7 +6,8 @@ import math
 
 from sfumato._document.document import Facts
 from sfumato._evidence.audit_dossier import Dossier
-from sfumato._figures.number_format import NOT_AVAILABLE
+from sfumato._evidence.random_counts import EXPECTED_COVERAGE, Coverage
+from sfumato._figures.number_format import NOT_AVAILABLE, format_percent
 from sfumato._request.stated_context import SECTIONS
 
 ARROW = " \u2192 "
@@ -25,3 +26,20 @@ def describe_odds(dossier: Dossier) -> str:
     if not factors:
         return NOT_AVAILABLE
     return "unlimited, some values are excluded" if math.isinf(max(factors)) else f"{max(factors):.4g}"
+
+
+def describe_coverage_error(coverage: Coverage) -> str:
+    """Says how exactly the coverage is known, and whether it is below 95% by more than that."""
+    low, high = coverage.interval
+    verdict = "below 95% by more than chance" if coverage.is_below_expected else "chance explains a share below 95%"
+    if coverage.share >= EXPECTED_COVERAGE:
+        verdict = "no fault"
+    return f"With its own error {format_percent(low)} to {format_percent(high)}: {verdict}."
+
+
+def describe_shared_records(coverage: Coverage) -> str:
+    """Says why the coverage is known less exactly than the number of questions suggests."""
+    return (
+        f"The questions share records, so their {coverage.questions:,} intervals tell as much as "
+        f"{coverage.independent_questions:,.0f} independent ones."
+    )

@@ -17,10 +17,10 @@ from sfumato._document.document import (
     list_guarantee_blocks,
 )
 from sfumato._evidence.audit_document.risk_sections import explain_uncovered
-from sfumato._evidence.audit_document.section_phrases import ARROW, describe_odds
+from sfumato._evidence.audit_document.section_phrases import ARROW, describe_coverage_error, describe_odds
 from sfumato._evidence.audit_dossier import Dossier
 from sfumato._evidence.certificate import list_uncovered
-from sfumato._evidence.measured_utility import NEAR_FACTOR, TYPICAL_COUNT
+from sfumato._evidence.random_counts import NEAR_FACTOR, TYPICAL_COUNT, Coverage
 from sfumato._figures.number_format import NOT_AVAILABLE, format_exact_percent, format_percent
 from sfumato._request.stated_context import NOT_STATED
 from sfumato._risk.attackers.attack_result import Attack
@@ -40,7 +40,14 @@ def list_summary(dossier: Dossier) -> tuple[Block, ...]:
     decider = context.decider or DEFAULT_DECIDER
     blanks = [(label, "" if text == NOT_STATED else text) for label, text in context.list_entries("decision")[1:]]
     return (
-        Facts("Release", (("release", release_text), ("purpose", context.get_entry("decision", "purpose")))),
+        Facts(
+            "Release",
+            (
+                *dossier.description.list_facts(),
+                ("release", release_text),
+                ("purpose", context.get_entry("decision", "purpose")),
+            ),
+        ),
         *list_guarantee_blocks(manifest.guarantee),
         Tiles(tuple(list_key_numbers(dossier))),
         Heading("What is not covered"),
@@ -99,11 +106,17 @@ def list_key_numbers(dossier: Dossier) -> Iterator[Tile]:
         ),
         "Not covered: other questions. Every answer has its own error; a plan predicts the average error.",
     )
-    coverage = dossier.utility.coverage
-    yield Tile(
-        format_exact_percent(coverage),
-        f"of {len(dossier.utility.known_answers):,} intervals cover the truth (95% expected)",
-        "Only random counts of this release.",
+    yield _make_coverage_tile(dossier.utility.coverage)
+
+
+def _make_coverage_tile(coverage: Coverage | None) -> Tile:
+    """Shows the share of intervals that cover the truth, and whether its own error explains the difference to 95%."""
+    if coverage is None:
+        return Tile(NOT_AVAILABLE, "of intervals cover the truth", "No random count has an interval.")
+    return Tile(
+        format_exact_percent(coverage.share),
+        f"of {coverage.questions:,} intervals cover the truth (95% expected)",
+        f"{describe_coverage_error(coverage)} Only random counts of this release.",
     )
 
 

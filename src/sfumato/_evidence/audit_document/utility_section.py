@@ -8,11 +8,16 @@ from functools import partial
 
 from sfumato._document.document import Block, DataTable, Heading, Picture, Text, Tone
 from sfumato._document.html_markup import NOTHING, shorten_name
-from sfumato._evidence.audit_document.section_phrases import make_statement
+from sfumato._evidence.audit_document.section_phrases import (
+    describe_coverage_error,
+    describe_shared_records,
+    make_statement,
+)
 from sfumato._evidence.audit_dossier import Dossier
-from sfumato._evidence.certificate import CURVE_PREFIX, make_error_curves
-from sfumato._evidence.measured_utility import OwnAnswer
-from sfumato._figures import draw_against_truth, draw_error_by_count, draw_forest_plot
+from sfumato._evidence.certificate import draw_certificate_curves, make_error_curves
+from sfumato._evidence.own_questions import OwnAnswer
+from sfumato._evidence.random_counts import Utility
+from sfumato._figures import draw_against_truth, draw_forest_plot
 from sfumato._figures.estimates_against_truth import split_by_size
 from sfumato._figures.number_format import format_exact_percent, format_quantity
 from sfumato._query.release_error_prediction import predict_errors
@@ -25,7 +30,7 @@ def list_utility(dossier: Dossier) -> tuple[Block, ...]:
     """Makes predicted and observed errors, and the data steward's own questions."""
     utility, parts = dossier.utility, list[Block]()
     if curves := make_error_curves(predict_errors(dossier.release)):
-        parts.append(Picture(partial(draw_error_by_count, curves, name_prefix=CURVE_PREFIX)))
+        parts.append(Picture(partial(draw_certificate_curves, curves)))
     if utility.known_answers:
         parts.append(Picture(partial(draw_against_truth, utility.answers)))
         rows = [
@@ -52,7 +57,7 @@ def list_utility(dossier: Dossier) -> tuple[Block, ...]:
         parts.append(
             Text(
                 "Both errors are root mean squares: of the standard errors, and of estimate minus truth. Counts of one "
-                "release are not independent of each other.",
+                f"release are not independent of each other. {_describe_coverage(utility)}",
                 Tone.QUIET,
             )
         )
@@ -68,6 +73,18 @@ def list_utility(dossier: Dossier) -> tuple[Block, ...]:
                 Text(f"{len(dossier.own_answers) - MOST_QUESTIONS:,} more; the JSON output has all.", Tone.QUIET)
             )
     return *parts, make_statement(dossier, "fit_for_purpose")
+
+
+def _describe_coverage(utility: Utility) -> str:
+    """Says which share of all intervals covers the truth, with its own error."""
+    coverage = utility.coverage
+    if coverage is None:
+        return ""
+    share = format_exact_percent(coverage.share)
+    return (
+        f"Of all {coverage.questions:,} intervals, {share} cover the truth. {describe_coverage_error(coverage)} "
+        f"{describe_shared_records(coverage)}"
+    )
 
 
 def _root_mean_square(numbers: Sequence[float]) -> float:

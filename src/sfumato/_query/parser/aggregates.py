@@ -120,8 +120,8 @@ class Aggregates:
                 scores.append(f"({allowed_sql.write_sql(factor)})")
             else:
                 raise QueryError(
-                    f"{allowed_sql.write_sql(factor)} mixes public and sensitive columns; write it as a product, or as "
-                    "SUM(...) FILTER (WHERE ...).",
+                    f"{allowed_sql.write_sql(factor)} mixes public and sensitive columns; write it as a product, as "
+                    "SUM(...) + SUM(...), or as SUM(...) FILTER (WHERE ...).",
                     code="mixed-expression",
                 )
         return self._add_total(Total(self._split(where), " * ".join(factors) or None, " * ".join(scores) or None))
@@ -155,8 +155,8 @@ class Aggregates:
         sql = allowed_sql.write_sql(node)
         if isinstance(node, exp.AggFunc):
             return QueryError(
-                f"{sql} cannot be estimated with a known error, because single records decide it; ask for COUNT, "
-                "SUM, AVG, STDDEV or QUANTILE_CONT(column, 0.95), or remove the sensitive column from the query.",
+                f"{sql} cannot be estimated with a known error, because single records decide it; "
+                f"{self._propose_aggregate(node)}.",
                 code="unsupported-aggregate",
                 fields={"aggregate": sql},
             )
@@ -165,6 +165,22 @@ class Aggregates:
             "the numbers of the answer yourself.",
             code="not-linear",
         )
+
+    def _propose_aggregate(self, node: Tree) -> str:
+        """Advises what to ask instead, by the type of the column and its protection."""
+        column = next(node.find_all(exp.Column), None)
+        if column is None:
+            return "ask for COUNT(*)"
+        name, resolved = allowed_sql.write_sql(column), self.resolve(column.copy())
+        manifest = self.session.manifest
+        types = {field.name: field.type for field in manifest.fields}
+        types |= zip(manifest.sensitive_columns, manifest.sensitive_types, strict=True)
+        key = next(iter(resolved.find_all(exp.Column))).name
+        if types.get(key) not in ("integer", "number") or key in self.ranges:
+            return f"count its values with GROUP BY {name}"
+        if self.names.is_public(resolved):
+            return f"ask for AVG({name}), STDDEV({name}) or QUANTILE_CONT({name}, 0.95)"
+        return f"ask for AVG({name}) or STDDEV({name}), or count its values with GROUP BY {name}"
 
 
 def _make_not_null(value: Tree) -> Tree:

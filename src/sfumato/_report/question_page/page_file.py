@@ -69,6 +69,8 @@ class QuestionPage:
     twin: BrowserEstimator
     contents: PageContents
     title: str
+    coverage: str = ""
+    """The share of people whom the bound covers, in a sentence; empty for guarantees without one bound."""
     is_private: bool = False
 
     @property
@@ -123,7 +125,7 @@ class QuestionPage:
         test_warning = Alerts((Alert(Grade.STOP, TEST_KEY_NOTE),)) if self.manifest.is_test else None
         sections = [
             make_section("Guarantee", *list_guarantee_blocks(self.manifest.guarantee), test_warning),
-            make_section("What is not covered", Items((self._guarantee, *LIMITS))),
+            make_section("What is not covered", Items(tuple(filter(None, (self.coverage, self._guarantee, *LIMITS))))),
             make_section("How to read the numbers", Items(tuple(self._reading_notes))),
         ]
         sections_html = element("div", *map(render_section, sections), class_="words")
@@ -193,10 +195,11 @@ def make_question_page(
         twin = method.twin(manifest.design, tallies[COUNT], holdings)
         page_title = title or manifest.description.title or TITLE.format(manifest.sensitive_name)
         records, width = opened.rows, int(tallies[COUNT].counts.shape[1])
+        coverage = "" if opened.bound_coverage is None else opened.bound_coverage.sentence
 
         def make_page(contents: PageContents) -> QuestionPage:
             contents.script_settings["width"] = width
-            return QuestionPage(manifest, records, method, twin, contents, page_title)
+            return QuestionPage(manifest, records, method, twin, contents, page_title, coverage)
 
         room = int(max_megabytes * MEGABYTE)
         if records <= room:  # every record needs at least a byte

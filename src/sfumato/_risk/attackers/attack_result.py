@@ -158,7 +158,7 @@ class BeliefSum:
         )
 
 
-def compute_wilson_interval(share: float, records: int, errors: float = NORMAL_95) -> tuple[float, float]:
+def compute_wilson_interval(share: float, records: float, errors: float = NORMAL_95) -> tuple[float, float]:
     """Wilson's score interval of a share, 95% by default; `errors` is its half-width in standard errors."""
     squared = errors**2 / records
     middle = (share + squared / 2) / (1 + squared)

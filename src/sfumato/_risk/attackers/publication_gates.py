@@ -22,10 +22,7 @@ LARGEST_LIFTED_SHARE = 0.5
 """The largest share of records that a public column may raise well above the caps."""
 RELEASE_ONLY_GUARANTEES = (Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY)
 """Guarantees that hold only against an attacker who knows nothing but the release."""
-ALTERNATIVES = (
-    "Choose `mechanism='subset'` or `mechanism='uniform'`, which hold for every prior.",
-    "Drop the column (`drop=`), or publish it in wider ranges (`ranges=`).",
-)
+COARSER = "Drop the column (`drop=`), or publish it in wider ranges (`ranges=`)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,11 @@ def find_breach_stop(column_breaches: Sequence[Breach], limit: Fraction) -> Noti
         worst_breach.column,
         {"share": worst_breach.breached_share, "posterior": worst_breach.worst_posterior, "limit": str(limit)},
         (worst_breach.column,),
-        (*ALTERNATIVES, "Or raise `breach_limit=`, or accept it: `accept_marginal_prior='REASON'`."),
+        (
+            "Choose `mechanism='subset'` or `mechanism='uniform'`, which hold for every prior.",
+            COARSER,
+            "Or raise `breach_limit=`, or accept it: `accept_marginal_prior='REASON'`.",
+        ),
     )
 
 
@@ -99,5 +100,9 @@ def find_exposure_stop(attack_results: Sequence[Attack], mechanism: AnyMechanism
         worst_attack.known_columns[0],
         {"share": worst_belief.share_well_above, "belief": worst_belief.worst_belief},
         worst_attack.known_columns,
-        (*ALTERNATIVES, "Or accept it, with your reason: `accept_exposure='REASON'`."),
+        (
+            "Ask for one bound (`spec=BreachBound(...)`), which holds for every prior.",
+            COARSER,
+            "Or accept it, with your reason: `accept_exposure='REASON'`.",
+        ),
     )

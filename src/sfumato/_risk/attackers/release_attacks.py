@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,146 +9,40 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.array_types import Codes, Floats, Places
 from sfumato._core.json_types import Json
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import AnyTable
 from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.hierarchy import Hierarchy
-from sfumato._risk.attackers.attack_result import ROUNDING, Attack, BeliefSummary
+from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_scenarios import (
     KNOWN_SHARE,
     attack_with_each_column,
-    attack_with_frequencies,
     measure_by_known_share,
     run_attack_scenarios,
 )
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws
 from sfumato._risk.attackers.attack_target import Target
-from sfumato._risk.attackers.record_linkage import LinkageRisk, encode_shared_values, link_records, list_public_columns
+from sfumato._risk.attackers.published_value_test import (
+    CORRUPTION,
+    PublishedValueTest,
+    examine_published_values,
+    run_self_test,
+)
+from sfumato._risk.attackers.record_linkage import LinkageRisk, link_records, list_public_columns
 from sfumato._risk.attackers.release_matching import MatchedRelease, match_by_key, match_by_likelihood, read_original
 from sfumato._risk.attackers.row_order_attack import (
-    LARGEST_SCORE,
     LEAST_RECORDS,
     OrderTest,
-    compare_group_lists,
-    compare_order,
-    compare_places,
     detect_reused_key,
     examine_row_order,
     examine_value_table,
 )
+from sfumato._risk.attackers.self_test import SelfTest, make_ordered_list_tests, make_unshuffled_tests
 from sfumato._verify.check_results import Check
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.capabilities import AttackModel
-
-# Self-test: the same checks on deliberately corrupted records, in memory, which they must detect.
-#
-# A check that detects nothing says little by itself. So each also runs on the output of a careless publisher:
-# true values published as well, rows in the order of the table, values of groups listed in the order of their
-# people.
-
-NORMAL_95_ONE_SIDED = 1.6448536269514722
-"""A standard normal number is above minus this with probability 95%."""
-
-
-@dataclass(frozen=True, slots=True)
-class SelfTest:
-    """A deliberate corruption, and its detection."""
-
-    corruption: str
-    score: float
-    """In standard deviations; beyond the limit of one false alarm in a million, the corruption is detected."""
-    power: str
-    """The smallest fault that is detected."""
-
-    @property
-    def is_noticed(self) -> bool:
-        """Whether the corruption was detected."""
-        return abs(self.score) > LARGEST_SCORE
-
-    def to_json(self) -> Json:
-        """The self-test as JSON."""
-        return {"what": self.corruption, "score": self.score, "is_noticed": self.is_noticed, "power": self.power}
-
-
-def corrupt_published_values(setup: AttackSetup) -> SelfTest | None:
-    """Corrupts some records to disclose their value, so that an attacker who knows frequencies succeeds too often.
-
-    The corrupted share is twice the smallest share that is detected in 95% of cases. None if the likelihood of
-    published values is unknown, or records are in groups.
-    """
-    belief = attack_with_frequencies(setup).with_release
-    if setup.groups is not None or belief is None:
-        return None
-    share = find_smallest_share(belief)
-    if not share < 0.5:  # noqa: PLR2004 - twice that is tried
-        return SelfTest("true values published as well", 0.0, f"too few people ({len(setup.rows):,}) to detect it")
-    rows, true_codes = setup.rows, setup.target.true_codes
-    disclosing_rows = _select_most_disclosing(setup)
-    is_corrupted = setup.draws.get_stream("spoilt").draw_bits(0, len(true_codes)) / 2.0**64 < 2 * share
-
-    def corrupt_likelihoods(selected_rows: Places) -> Floats | None:
-        return setup.compute_likelihoods(
-            np.where(is_corrupted[selected_rows], disclosing_rows[true_codes[selected_rows]], selected_rows)
-        )
-
-    corrupted_belief = attack_with_frequencies(replace(setup, compute_likelihoods=corrupt_likelihoods)).with_release
-    return SelfTest(
-        f"{2 * share:.1%} of people have a published value that discloses their {setup.target.name!r}",
-        0.0 if corrupted_belief is None else corrupted_belief.surprise,
-        f"{share:.1%} of people are detected in 95% of cases ({len(rows):,} people tested)",
-    )
-
-
-def find_smallest_share(belief: BeliefSummary) -> float:
-    """The share of people with a disclosed true value that is detected in 95% of cases."""
-    return (LARGEST_SCORE + NORMAL_95_ONE_SIDED) * belief.deviation / max(1 - belief.expected_success, ROUNDING)
-
-
-def _select_most_disclosing(setup: AttackSetup) -> Places:
-    """For each value, the record that discloses it most."""
-    likelihoods = setup.compute_likelihoods(setup.rows)
-    if likelihoods is None:
-        return setup.rows[:0]
-    weights = likelihoods * setup.target.shares
-    parts = weights / np.maximum(weights.sum(axis=1, keepdims=True), ROUNDING)
-    return np.asarray(setup.rows[parts.argmax(axis=0)])
-
-
-def make_unshuffled_tests(names: Sequence[str], table: pa.Table) -> list[SelfTest]:
-    """Self-tests with the rows in the order of the table."""
-    (table_codes,) = encode_shared_values(names, [table])
-    order_tests = [
-        compare_places("rows at the same positions as in the table", table_codes, table_codes),
-        compare_order("rows in the order of the table", table_codes, table_codes),
-    ]
-    return [SelfTest(order_test.name, order_test.score, _describe_least_rows(order_test)) for order_test in order_tests]
-
-
-def _describe_least_rows(order_test: OrderTest) -> str:
-    if not order_test.score:
-        return f"too few records are unique or differ to detect it ({order_test.records:,})"
-    share = min((LARGEST_SCORE + NORMAL_95_ONE_SIDED) / abs(order_test.score), 1.0)
-    return f"about {max(share, 0.001):.1%} of that is detected in 95% of cases"
-
-
-def make_ordered_list_tests(release: MatchedRelease) -> list[SelfTest]:
-    """Self-tests with the values of groups listed in the order of their records."""
-    if release.holdings is None:
-        return []
-    groups, true_codes = release.published_codes[release.order], release.true_codes[release.order]
-    order = np.argsort(groups, kind="stable")
-    lines: Codes = groups[order]
-    order_test = compare_group_lists(
-        "values of groups listed in the order of their records", groups, true_codes, lines, true_codes[order]
-    )
-    score = order_test.score if math.isfinite(order_test.score) else 0.0
-    return [SelfTest(order_test.name, score, _describe_least_rows(order_test))]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 Progress = Callable[[int, int], None]
 """A callback with the number of steps done and the total."""
@@ -178,8 +71,8 @@ class Audit:
     """
     self_tests: tuple[SelfTest, ...] = ()
     """Deliberate corruptions that must be detected."""
-    frequency_attacks: tuple[Attack, ...] = ()
-    """An attacker who knows frequencies, about people whose record is certain."""
+    published_value_tests: tuple[PublishedValueTest, ...] = ()
+    """For each protected column, whether published values fit the true values of people whose record is certain."""
     unique_matches: int | None = None
     """The number of people matched by public columns, without a key."""
     skip_reason: str = ""
@@ -187,21 +80,16 @@ class Audit:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks that a correctly made release passes; each fails by chance once in a million times.
+        """The checks that a correctly made release passes, and the self-tests; each fails by chance once in a million.
 
-        An attacker who knows frequencies must succeed as often as the reference distribution says.
+        Published values must fit the true values as well as the reference distribution says.
         """
-        all_checks = [item.check for item in self.order_tests]
-        for item in self.frequency_attacks:
-            if item.with_release is not None:
-                belief = item.with_release
-                sentence = (
-                    f"an attacker who knows the frequencies of {item.protected_column!r} guesses correctly for "
-                    f"{belief.success:.1%} of {item.records:,} people; the reference distribution expects "
-                    f"{belief.expected_success:.1%} ({belief.surprise:.1f} standard deviations)."
-                )
-                all_checks.append(Check("law", abs(belief.surprise) <= LARGEST_SCORE, sentence))
-        return tuple(all_checks)
+        self_checks = [check for item in self.self_tests if (check := item.check) is not None]
+        return (
+            *(item.check for item in self.order_tests),
+            *(item.check for item in self.published_value_tests),
+            *self_checks,
+        )
 
     def to_json(self) -> Json:
         """The audit as JSON."""
@@ -296,7 +184,7 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
         {result.column: result.success_by_share for result in column_attacks},
         {result.column: result.odds_factor for result in column_attacks},
         (*self_tests, *(result.self_test for result in column_attacks if result.self_test is not None)),
-        tuple(result.frequency_attack for result in column_attacks if result.frequency_attack is not None),
+        tuple(result.value_test for result in column_attacks if result.value_test is not None),
         None if matched_release.is_unique is None else int(matched_release.is_unique.sum()),
     )
 
@@ -310,7 +198,7 @@ class _ColumnAttacks:
     column_attacks: tuple[Attack, ...]
     success_by_share: tuple[tuple[float, float | None], ...]
     odds_factor: float | None
-    frequency_attack: Attack | None
+    value_test: PublishedValueTest | None
     self_test: SelfTest | None
 
     @classmethod
@@ -330,16 +218,22 @@ class _ColumnAttacks:
         success_by_share = measure_by_known_share(setup) if setup.target.columns else ()
         odds_factor = compute_odds_factor(setup)
         step()
-        certain_setup = _select_certain_people(setup, release)
-        frequency_attack, self_test = (
-            (None, None)
-            if certain_setup is None
-            else (attack_with_frequencies(certain_setup), corrupt_published_values(certain_setup))
-        )
+        value_test, self_test = _test_published_values(setup, release)
         step()
-        return cls(
-            setup.target.name, attacks, column_attacks, success_by_share, odds_factor, frequency_attack, self_test
+        return cls(setup.target.name, attacks, column_attacks, success_by_share, odds_factor, value_test, self_test)
+
+
+def _test_published_values(
+    setup: AttackSetup, release: MatchedRelease
+) -> tuple[PublishedValueTest | None, SelfTest | None]:
+    """Tests the published values of people whose record is certain, and the test itself."""
+    certain_setup = _select_certain_people(setup, release)
+    if certain_setup is None:
+        reason = (
+            f"fewer than {LEAST_RECORDS} people are unique on the public columns; name the plan file of the release"
         )
+        return None, SelfTest.make_impossible(CORRUPTION.format(setup.target.name), 0.0, reason)
+    return examine_published_values(certain_setup), run_self_test(certain_setup)
 
 
 def _select_certain_people(setup: AttackSetup, release: MatchedRelease) -> AttackSetup | None:

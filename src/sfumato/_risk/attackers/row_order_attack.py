@@ -37,6 +37,8 @@ class OrderTest:
     score: float
     records: int
     """The number of tested records; the score is 0 if they are too few."""
+    largest_score: float = 0.0
+    """The score of an order that discloses every tested record; 0 if they are too few."""
 
     @property
     def is_significant(self) -> bool:
@@ -51,10 +53,14 @@ class OrderTest:
         return Check("order", not self.is_significant, sentence)
 
     @classmethod
-    def of(cls, name: str, statistic: float, mean: float, variance: float, records: int) -> OrderTest:
-        """Makes the score from a number, its mean and its variance over all orders."""
-        is_testable = records >= LEAST_RECORDS and variance > 0
-        return cls(name, (statistic - mean) / math.sqrt(variance) if is_testable else 0.0, records)
+    def of(  # noqa: PLR0913, PLR0917 - a number, and what it could be
+        cls, name: str, statistic: float, mean: float, variance: float, records: int, largest: float
+    ) -> OrderTest:
+        """Makes the score from a number, its mean and its variance over all orders, and its largest value."""
+        if records < LEAST_RECORDS or not variance > 0:
+            return cls(name, 0.0, records)
+        deviation = math.sqrt(variance)
+        return cls(name, (statistic - mean) / deviation, records, (largest - mean) / deviation)
 
 
 def compare_places(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> OrderTest:
@@ -87,7 +93,7 @@ def compare_order(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> Or
     if number < LEAST_RECORDS:
         return OrderTest(name, 0.0, number)
     correlation = float(np.corrcoef(ranks[0], ranks[1])[0, 1])
-    return OrderTest.of(name, correlation, 0.0, 1 / (number - 1), number)
+    return OrderTest.of(name, correlation, 0.0, 1 / (number - 1), number, largest=1.0)
 
 
 def compare_neighbours(name: str, published_codes: Codes) -> OrderTest:
@@ -102,7 +108,9 @@ def compare_neighbours(name: str, published_codes: Codes) -> OrderTest:
     squares, cubes = float((counts**2).sum()), float((counts**3).sum())
     mean = (squares - rows) / rows
     variance = (squares * (squares + rows * (rows + 1)) - 2 * rows * cubes - rows**3) / (rows**2 * (rows - 1))
-    return OrderTest.of(name, float((published_codes[1:] == published_codes[:-1]).sum()), mean, variance, rows)
+    equal_neighbours = float((published_codes[1:] == published_codes[:-1]).sum())
+    largest = rows - float((counts > 0).sum())  # each value in one run
+    return OrderTest.of(name, equal_neighbours, mean, variance, rows, largest)
 
 
 def compare_group_lists(name: str, groups: Codes, true_codes: Codes, lines: Codes, values: Codes) -> OrderTest:
@@ -133,7 +141,8 @@ def _score_agreement(name: str, groups: Places, one: Codes, other: Codes) -> Ord
     variance = (squares - 2 * cubes / rows + (squares / rows) ** 2) / (rows - 1)
     is_testable = number[groups] > 1
     agreements, mean = float((one == other)[is_testable].sum()), float((squares / rows).sum())
-    return OrderTest.of(name, agreements, mean, float(variance.sum()), int(is_testable.sum()))
+    number_tested = int(is_testable.sum())
+    return OrderTest.of(name, agreements, mean, float(variance.sum()), number_tested, largest=number_tested)
 
 
 def detect_reused_key(one: str | Path, other: str | Path) -> OrderTest:

@@ -71,10 +71,15 @@ def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, 
     largest_count = max(histogram.counts)
     if largest_count * spec.ell > histogram.total:
         value = histogram.values[histogram.counts.index(largest_count)]
+        largest_diversity = histogram.total // largest_count
+        remedy = (
+            f"Use at most `diversity={largest_diversity}`"
+            if largest_diversity > 1
+            else "More than half of the records have it, so no diversity works: use caps (`spec=LinearCap(...)`)"
+        )
         sentence = (
-            f"has a share of {Fraction(largest_count, histogram.total)} of the records, so buckets can have at most "
-            f"{histogram.total // largest_count} different values each. Choose at most this diversity, or merge the "
-            "value with a similar one."
+            f"has a share of {Fraction(largest_count, histogram.total)} of the records, too many for buckets of "
+            f"{spec.ell} different values. {remedy}, or one bound (`spec=BreachBound(...)`)."
         )
         raise InfeasibleError(
             f"one value {sentence}",

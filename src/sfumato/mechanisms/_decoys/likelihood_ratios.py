@@ -87,13 +87,13 @@ def check_eligible(values: Sequence[Value], counts: Sequence[int], group_size: i
     largest = find_largest_group_size(counts)
     value = display(values[list(counts).index(largest_count)])
     remedy = (
-        f"choose a group size of at most {largest}, or merge values so that none is as frequent"
+        f"use at most `group_size={largest}`"
         if largest > 1
-        else "more than half of the records have it, so no group size works"
+        else "more than half of the records have it, so no group size works: use caps (`spec=LinearCap(...)`)"
     )
     sentence = (
         f"belongs to {largest_count:,} of {total:,} records, but groups of {group_size} allow at most "
-        f"{total // group_size:,} records a value; {remedy}."
+        f"{total // group_size:,} records a value; {remedy}, or one bound (`spec=BreachBound(...)`)."
     )
     raise InfeasibleError(
         f"one value {sentence}",

@@ -178,6 +178,6 @@ def check_several(histogram: Histogram) -> None:
     if histogram.domain_size == 1:
         raise InfeasibleError(
             "the sensitive column has only one value, so no other value can replace it; declare the whole domain "
-            "with a domain file, or publish without this column.",
+            "(`domains=`).",
             code="one-value-domain",
         )

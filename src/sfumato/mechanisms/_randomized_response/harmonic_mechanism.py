@@ -143,8 +143,8 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
     bounds = per_value.list_bounds(histogram, spec)
     if options.direction is Direction.BOTH:
         raise InfeasibleError(
-            "the harmonic operator bounds rising beliefs only. Leave out `direction='both'`, or choose "
-            "`mechanism='fine-grain'`, `mechanism='uniform'` or `mechanism='subset'`.",
+            "the harmonic operator bounds rising beliefs only; choose `mechanism='fine-grain'`, or "
+            "`direction='upward'`.",
             code="direction-not-possible",
             fields={"mechanism": NAME, "direction": "both"},
         )

@@ -55,7 +55,7 @@ BOUND = BreachBound("1/3", "2/3")
 def sensitive_of(*names: str, values: Sequence[str] = VALUES) -> SensitiveColumns:
     """One column, or several that are protected each for itself."""
     parts = tuple(CodedColumn(name, pa.array(values), False) for name in names)
-    return SensitiveColumns.of_product(", ".join(names), parts, is_independent=len(names) > 1)
+    return SensitiveColumns(", ".join(names), parts, is_independent=len(names) > 1)
 
 
 def sample_of(held: Sequence[int], **columns: Sequence[int]) -> Sample:

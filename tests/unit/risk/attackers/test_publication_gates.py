@@ -94,7 +94,7 @@ def test_column_that_lifts_more_than_half_of_the_records_stops_where_the_promise
     stop = find_exposure_stop(found, giving(guarantee))
     assert (stop.code, stop.column) == ("exposure-above-bound", "home town")
     assert stop.numbers == {"share": 0.83, "belief": 0.876}
-    for remedy in ("`mechanism='subset'`", "`drop=`", "`accept_exposure='REASON'`"):
+    for remedy in ("`spec=BreachBound(...)`", "`drop=`", "`accept_exposure='REASON'`"):
         assert any(remedy in way_out for way_out in stop.ways_out)
 
 

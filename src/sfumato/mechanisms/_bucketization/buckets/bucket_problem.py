@@ -88,7 +88,7 @@ class CapBelowShare:
         return (
             f"{name_values(self.places)} has a share of {_format_fraction(self.share)}, above its cap "
             f"{_format_fraction(self.cap)}, so no bucketization exists. Raise the cap to at least "
-            f"{_format_fraction(self.share)}, or merge it with a similar value."
+            f"{_format_fraction(self.share)}."
         )
 
 

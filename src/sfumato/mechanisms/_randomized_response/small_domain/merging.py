@@ -154,7 +154,8 @@ def _make_price(
         )
     if whole.domain_size == 1:
         raise InfeasibleError(
-            "the sensitive column has only one value, so no other value can replace it; publish without this column.",
+            "the sensitive column has only one value, so no other value can replace it; declare the whole domain "
+            "(`domains=`).",
             code="one-value-domain",
         )
     if not whole.is_feasible(posterior):

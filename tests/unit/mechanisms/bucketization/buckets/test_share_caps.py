@@ -57,10 +57,7 @@ def test_a_cap_below_the_share_names_the_value_and_the_remedy() -> None:
         pose([9, 1], [Fraction(4, 5), Fraction(1)], 1, 10)
     assert caught.value.reason == CapBelowShare(0, Fraction(9, 10), Fraction(4, 5))
     named = caught.value.name_values(["'flu'", "'HIV'"])
-    said = (
-        "has a share of 9/10, above its cap 4/5, so no bucketization exists. Raise the cap to at least 9/10, or "
-        "merge it with a similar value."
-    )
+    said = "has a share of 9/10, above its cap 4/5, so no bucketization exists. Raise the cap to at least 9/10."
     assert (str(named), named.sentence_with_values) == (f"one value {said}", f"'flu' {said}")
 
 

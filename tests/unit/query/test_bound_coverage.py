@@ -9,8 +9,11 @@ import pyarrow as pa
 import pytest
 
 from releases import published, published_by
-from sfumato import BreachBound, Schema
-from sfumato._query.coverage import estimate_coverage
+from sfumato import BreachBound, Schema, certificate, info
+from sfumato._figures.number_format import format_percent
+from sfumato._query.bound_coverage import estimate_bound_coverage
+from sfumato._release.manifest import README
+from sfumato._report import make_question_page
 
 ROWS = 40_000
 DISEASES = ["flu"] * 12 + ["cold"] * 5 + ["asthma", "gout", "HIV"]
@@ -23,7 +26,7 @@ def patients() -> pa.Table:
 @pytest.mark.parametrize("mechanism", ["uniform", "subset"])
 def test_coverage_is_that_of_the_table_within_its_error(mechanism: str, tmp_path: Path) -> None:
     release = published(patients(), tmp_path / "release", bound=BreachBound("1/10", "1/2"), mechanism=mechanism)
-    coverage = estimate_coverage(release)
+    coverage = estimate_bound_coverage(release)
     assert coverage is not None
     assert coverage.uncovered_values == ("cold", "flu")
     assert coverage.share == pytest.approx(3 / 20, abs=5 * coverage.standard_error)  # false alarm below 1e-6
@@ -36,9 +39,24 @@ def test_everybody_is_covered_where_no_value_is_above_the_prior(tmp_path: Path) 
     release = published(
         table, tmp_path / "release", schema=Schema.of("disease", public="*"), bound=BreachBound("1/2", "3/4")
     )
-    coverage = estimate_coverage(release)
+    coverage = estimate_bound_coverage(release)
     assert (coverage.share, coverage.uncovered_values) == (1, ())
 
 
 def test_groups_without_a_common_prior_have_no_coverage(tmp_path: Path) -> None:
-    assert estimate_coverage(published_by("buckets", patients().slice(0, 600), tmp_path / "release")) is None
+    assert estimate_bound_coverage(published_by("buckets", patients().slice(0, 600), tmp_path / "release")) is None
+
+
+def test_coverage_is_in_everything_that_leaves_the_house(tmp_path: Path) -> None:
+    release = published(patients(), tmp_path / "release", key=None, mechanism="uniform")
+    coverage = release.bound_coverage
+    assert coverage is not None
+    percent = format_percent(coverage.share)
+    for text in (
+        (release.folder / README).read_text(encoding="utf-8"),
+        str(release.document()),
+        str(certificate(release.path).document()),
+        make_question_page(release).to_html(),
+    ):
+        assert f"covers {percent}" in text
+    assert info(release)["coverage"] == certificate(release.path).to_json()["coverage"] == coverage.to_json()

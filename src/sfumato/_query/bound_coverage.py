@@ -16,7 +16,7 @@ MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Coverage:
+class BoundCoverage:
     """The share of people whose value is within the prior, and the values above it, as the release estimates them."""
 
     share: float
@@ -54,7 +54,7 @@ class Coverage:
         }
 
 
-def estimate_coverage(release: Release) -> Coverage | None:
+def estimate_bound_coverage(release: Release) -> BoundCoverage | None:
     """Estimates the coverage of a release with one bound for all values; None for other guarantees."""
     manifest = release.manifest
     comparability = manifest.mechanism.comparability
@@ -65,9 +65,9 @@ def estimate_coverage(release: Release) -> Coverage | None:
     counts = release.count_many([CountQuery(values=[value]) for value in domain]).value
     uncovered = tuple(value for value, count in zip(domain, counts, strict=True) if count > prior * rows)
     if not uncovered:
-        return Coverage(1.0, None, (), prior, manifest.count_unit)
+        return BoundCoverage(1.0, None, (), prior, manifest.count_unit)
     total = release.count_many([CountQuery(values=uncovered)])[0]
     error = None if total.standard_error is None else total.standard_error / rows
     share = min(max(1 - (total.value or 0.0) / rows, 0.0), 1.0)
     has_odds_bound = manifest.mechanism.guarantee is Guarantee.ANY_PRIOR
-    return Coverage(share, error, uncovered, prior, manifest.count_unit, has_odds_bound)
+    return BoundCoverage(share, error, uncovered, prior, manifest.count_unit, has_odds_bound)

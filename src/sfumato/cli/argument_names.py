@@ -1,0 +1,56 @@
+"""Names arguments in messages of the library as the user gave them: as options, or as keys of the request file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from sfumato.cli.flags import name_flags
+
+SENTENCE_KEYS = (
+    *("sentence", "ways_out", "message", "error", "detail", "reason", "why_not", "would_stop", "not_attacked"),
+    *("recommendation", "note", "remarks"),
+)
+"""The JSON keys whose values are sentences of the library."""
+DATA_KEYS = ("rows",)
+"""The JSON keys whose values are data, with arbitrary names."""
+
+_file_sections: ContextVar[Mapping[str, str] | None] = ContextVar("file_sections", default=None)
+"""The section of each key in the request file of the running command; None without a request file."""
+
+
+@contextmanager
+def begin_command() -> Iterator[None]:
+    """Runs a command whose arguments are options, until it reads a request file."""
+    token = _file_sections.set(None)
+    try:
+        yield
+    finally:
+        _file_sections.reset(token)
+
+
+def use_file_keys(sections: Mapping[str, str]) -> None:
+    """From here on, the running command names arguments as keys of its request file."""
+    _file_sections.set(sections)
+
+
+def name_arguments(sentence: str) -> str:
+    """Replaces each argument between backquotes by its option, or by its key if the command has a request file."""
+    sections = _file_sections.get()
+    if sections is None:
+        return name_flags(sentence)
+    from sfumato.cli.file_keys import name_keys  # noqa: PLC0415 - only a request file needs it
+
+    return name_keys(sentence, sections)
+
+
+def name_arguments_in_json(entries: object, key: str | None = None) -> object:
+    """Names arguments in all sentences of a JSON document."""
+    if isinstance(entries, str):
+        return name_arguments(entries) if key in SENTENCE_KEYS else entries
+    if isinstance(entries, Mapping):
+        return {
+            name: entry if name in DATA_KEYS else name_arguments_in_json(entry, name) for name, entry in entries.items()
+        }
+    return [name_arguments_in_json(entry, key) for entry in entries] if isinstance(entries, list | tuple) else entries

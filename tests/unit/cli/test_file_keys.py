@@ -1,0 +1,113 @@
+"""Arguments in sentences of the library, and the keys of a request file that stand in their place."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from command_line import people, run, write_csv
+from sfumato._publish.request_file import COLUMN_SECTIONS, COMMAND_KEYS, REQUEST_KEYS
+from sfumato.cli.file_keys import USUAL_SECTIONS, name_keys
+
+REQUEST = """
+nulls = "drop"
+[table]
+path = "people.csv"
+[protection]
+sensitive = "disease"
+prior = "1/10"
+posterior = "1/3"
+"""
+
+
+@pytest.mark.parametrize(
+    ("argument", "key"),
+    [
+        ("person=", "person in [columns]"),
+        ("drop=['age', 'a,b']", 'drop = ["age", "a,b"] in [columns]'),
+        ("compound=['a', 'b']", 'compound = ["a", "b"] in [columns]'),
+        ("sensitive='COL'", 'sensitive = "COL" in [protection]'),
+        ("nulls='drop'", 'nulls = "drop"'),
+        ("rows_per_person=3", "rows_per_person = 3 in [columns]"),
+        ("rows_per_person=K", "rows_per_person = K in [columns]"),
+        ("ranges=", "[ranges]"),
+        ("ranges={'age': [0, 20]}", "age = [0, 20] in [ranges]"),
+        ("ranges={'home town': ...}", '"home town" = ... in [ranges]'),
+        ("publish_at={'code': 'chapter'}", 'code = "chapter" in [publish_at]'),
+        ("domains={'code': Path('codes.txt')}", 'code = "codes.txt" in [domains]'),
+        ("hierarchies={'code': Path('FILE')}", 'code = "FILE" in [hierarchies]'),
+        ("force=True", "force = true in [output]"),
+        ("form='bits'", 'subset_form = "bits" in [protection]'),
+        ("master='local[2]'", 'spark_master = "local[2]" in [output]'),
+        ("spec=BreachBound('1/10', '1/3')", 'prior = "1/10" and posterior = "1/3" in [protection]'),
+        ("spec=BreachBound(...)", "prior with posterior in [protection]"),
+        ("spec=Diversity(3)", "diversity = 3 in [protection]"),
+        ("spec=Nothing(3)", "spec = Nothing(3) in [protection]"),
+        ("attach={'a': Path('b')}", "--attach a=b"),
+    ],
+)
+def test_argument_is_a_key(argument: str, key: str) -> None:
+    sections = {"sensitive": "protection", "nulls": ""}
+    assert name_keys(f"Leave it out (`{argument}`), or not.", sections) == f"Leave it out ({key}), or not."
+
+
+def test_neighbours_in_one_section_name_it_once() -> None:
+    sentence = name_keys("Give `prior=` and `posterior=`, or `drop=['a']`.", {})
+    assert sentence == 'Give prior and posterior in [protection], or drop = ["a"] in [columns].'
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
+def test_any_name_can_be_pasted_into_the_file(names: list[str]) -> None:
+    *_, line = name_keys(f"column {names[0]!r} is unique; leave it out: `drop={names!r}`", {}).partition("it out: ")
+    assert tomllib.loads(line.removesuffix(" in [columns]")) == {"drop": names}
+
+
+@given(st.text())
+def test_no_sentence_breaks_anything(text: str) -> None:
+    name_keys(text, {})
+    for name in ("drop", "ranges", "spec"):
+        name_keys(f"`{name}={text}`", {})
+
+
+def test_usual_sections_are_of_keys() -> None:
+    keys = {*REQUEST_KEYS, *COMMAND_KEYS, *COLUMN_SECTIONS}
+    assert {key for keys_of_section in USUAL_SECTIONS.values() for key in keys_of_section} <= keys
+
+
+def write_request(desk: Path, text: str = REQUEST, **columns: object) -> str:
+    write_csv(desk / "people.csv", people(**columns))  # type: ignore[arg-type]
+    (desk / "request.toml").write_text(text)
+    return "request.toml"
+
+
+@pytest.mark.parametrize("options", [[], ["--prior", "1/9"]], ids=["file", "file and options"])
+def test_error_names_keys_of_the_file(desk: Path, options: list[str]) -> None:
+    outcome = run("plan", write_request(desk, number=range(60)), *options, "--json")
+    for message in (outcome.err, json.loads(outcome.out)["error"]["message"]):
+        assert 'person = "number"' in " ".join(message.split())
+        assert "--person" not in message
+        assert "person='number'" not in message
+
+
+def test_notice_and_page_name_keys_of_the_file(desk: Path) -> None:
+    outcome = run("plan", write_request(desk), "--json", "--report", "plan.html")
+    key = 'disease = "FILE" in [domains]'
+    assert key in " ".join(outcome.err.split())
+    assert key in {n["code"]: n["sentence"] for n in json.loads(outcome.out)["notices"]}["domain-observed"]
+    page = re.sub(r"\s+", " ", html.unescape(re.sub("<[^>]*>", "", (desk / "plan.html").read_text())))
+    assert key in page
+    assert "--domain" not in page
+    assert key in " ".join(run("plan", "request.toml").out.split())
+
+
+def test_command_after_a_request_file_names_options_again(desk: Path) -> None:
+    run("plan", write_request(desk))
+    outcome = run("plan", "people.csv", "--sensitive", "disease", "--prior", "1/10", "--posterior", "1/3")
+    assert "--domain disease=FILE" in " ".join(outcome.out.split())
