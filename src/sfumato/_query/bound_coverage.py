@@ -36,12 +36,12 @@ class BoundCoverage:
                 f"By its own estimates, this release covers all {self.unit} in full: no value is more frequent than "
                 f"the prior {self.prior}."
             )
-        rest = "For these values only the odds are bounded." if self.has_odds_bound else "These values are not protected."
+        rest = "For these values only the odds are bounded" if self.has_odds_bound else "These values are not protected"
         error = "" if self.standard_error is None else f" (± {100 * self.standard_error:.1f} points)"
         return (
             f"By its own estimates, this release covers {format_percent(self.share)} of {self.unit} in full{error}. "
             f"Not covered, because they are more frequent than the prior {self.prior}: "
-            f"{format_values(self.uncovered_values, MOST_NAMED)}. {rest}"
+            f"{format_values(self.uncovered_values, MOST_NAMED)}. {rest}."
         )
 
     def to_json(self) -> Json:
