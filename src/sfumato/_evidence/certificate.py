@@ -192,7 +192,7 @@ class Certificate:
         if not about:
             about = [("protected", self.manifest.sensitive_name)]
         issued = [fact for fact in facts if fact[0] not in ABOUT]
-        issued.append(("certificate of", self.issue_date.isoformat()))
+        issued.append(("date", self.issue_date.isoformat()))
         return SideBySide(
             (make_section("Release", Facts("", tuple(about))),), (make_section("Issue", Facts("", tuple(issued))),)
         )

@@ -278,7 +278,7 @@ def test_certificate_prints_the_description_of_the_release(tmp_path: Path, is_pu
     release = published(people(), tmp_path / "release", key=None, describe=ABOUT if is_published else None)
     document = make_certificate(release.path, DAY, describe=None if is_published else ABOUT).document()
     facts = list_facts(document)
-    assert [facts[name] for name in ("title", "description", "licence", "contact", "issued by", "certificate of")] == [
+    assert [facts[name] for name in ("title", "description", "licence", "contact", "issued by", "date")] == [
         "Stays of 2025",
         "One row a patient.",
         "CC-BY-4.0",
