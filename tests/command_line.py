@@ -111,9 +111,10 @@ def _built(mechanisms: tuple[tuple[str, AnyMechanism], ...]) -> TyperGroup:
 def run_apart(*arguments: str | Path, largest_file: int = -1, most_memory: int = -1, **environment: str) -> Outcome:
     """Run a command in a process of its own, which may be forbidden to write large files or to take much memory."""
     limits = [str(largest_file), str(most_memory)]  # -1 is no limit
+    decisions = list_decisions(arguments)
     # Without -B, Python would cut off the bytecode of what it compiles first there, and others would trip over it.
     ran = subprocess.run(
-        [sys.executable, "-B", "-c", LIMITED, *limits, *map(str, arguments)],
+        [sys.executable, "-B", "-c", LIMITED, *limits, *map(str, arguments), *decisions],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

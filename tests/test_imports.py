@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from accepted import OPTIONS
 from releases import people
 
 SLOW = ["duckdb", "sqlglot", "scipy"]
@@ -91,7 +92,16 @@ def test_loaded_packages_are_seen() -> None:
 def test_program_publishes_and_asks_without_pandas(tmp_path: Path) -> None:
     """pyarrow loads pandas by itself where it is installed, as it is here: see the next test."""
     pq.write_table(people(60), tmp_path / "people.parquet")
-    asked = ["--sensitive", "disease", "--prior", "1/10", "--posterior", "1/2", "--accept-marginal-prior=made up"]
+    asked = [
+        "--sensitive",
+        "disease",
+        "--prior",
+        "1/10",
+        "--posterior",
+        "1/2",
+        "--accept-marginal-prior=made up",
+        *OPTIONS,
+    ]
     for arguments in (
         ["publish", str(tmp_path / "people.parquet"), *asked, "--out", str(tmp_path / "release")],
         ["query", str(tmp_path / "release"), "SELECT sex, COUNT(*) FROM release WHERE disease = 'flu' GROUP BY sex"],
@@ -106,7 +116,16 @@ def test_program_publishes_and_asks_without_pandas(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["weights.dta", "weights.sav"])
 def test_program_exports_by_pandas(name: str, tmp_path: Path) -> None:
     pq.write_table(people(60), tmp_path / "people.parquet")
-    asked = ["--sensitive", "disease", "--prior", "1/10", "--posterior", "1/2", "--accept-marginal-prior=made up"]
+    asked = [
+        "--sensitive",
+        "disease",
+        "--prior",
+        "1/10",
+        "--posterior",
+        "1/2",
+        "--accept-marginal-prior=made up",
+        *OPTIONS,
+    ]
     for arguments in (
         ["publish", str(tmp_path / "people.parquet"), *asked, "--out", str(tmp_path / "release")],
         ["export", str(tmp_path / "release"), "--values", "flu", "--out", str(tmp_path / name)],

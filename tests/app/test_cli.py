@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from accepted import OPTIONS
 from command_line import (
     BOUND,
     OPEN_BOUND,
@@ -268,7 +269,7 @@ main(sys.argv[3:])
 @pytest.mark.parametrize("how", ["taken", "ignored"])
 def test_signal_leaves_nothing_behind_and_is_ignored_where_it_was(desk: Path, table: Path, sent: str, how: str) -> None:
     before = content(desk)
-    command = [sys.executable, "-c", SIGNALLED, sent, how, *publishing(table, "--plan-file", "plan.json")]
+    command = [sys.executable, "-c", SIGNALLED, sent, how, *publishing(table, "--plan-file", "plan.json", *OPTIONS)]
     outcome = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     if how == "ignored":
         assert (outcome.returncode, (desk / "release").is_dir()) == (0, True)

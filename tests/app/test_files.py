@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from accepted import OPTIONS
 from command_line import BOUND, SCRIPT, TEST_KEY, fail, people, publishing, run, succeed, write_csv, write_parquet
 from sfumato._records import DATA_FILE
 
@@ -62,7 +63,7 @@ def test_standard_input_is_a_table(kind: str, desk: Path, monkeypatch: pytest.Mo
 def test_plan_file_of_a_file_knows_the_same_bytes_from_a_pipe(desk: Path) -> None:
     content = write_csv(desk / "people.csv", people()).read_bytes()
     succeed(*publishing("people.csv", "--plan-file", "private.plan", out="from-file"))
-    assert piped(content, *publishing("-", "--plan-file", "private.plan", out="from-pipe")).returncode == 0
+    assert piped(content, *publishing("-", "--plan-file", "private.plan", *OPTIONS, out="from-pipe")).returncode == 0
     assert data(desk / "from-pipe") == data(desk / "from-file")
 
 

@@ -141,7 +141,7 @@ def test_release_of_values_is_not_verified_with_another_hierarchy(
 def test_hierarchy_that_the_release_has_none_of_is_refused(desk: Path, table: Path) -> None:
     publish(table, *HIERARCHY)
     asked = ("verify", "release", "--original", table, "--hierarchy")
-    assert "the hierarchy 'nowhere.csv' cannot be read" in fail(desk, *asked, "disease=nowhere.csv")
+    assert "the hierarchy 'nowhere.csv' does not exist" in fail(desk, *asked, "disease=nowhere.csv")
     assert fail(desk, *asked, "sex=codes.csv") == (
         "the release has no hierarchy of 'sex'; leave --hierarchy sex=FILE out."
     )
@@ -237,7 +237,7 @@ def test_request_that_groups_cannot_meet_is_said(table: Path) -> None:
         ((*HIERARCHY, "--domain", "disease=codes.csv"), "line 1 of the domain file"),
         (("--hierarchy", "sex=codes.csv"), "only a single sensitive column can. Leave its hierarchy out."),
         (("--hierarchy", "disease"), "'disease' should be written as --hierarchy COL=FILE."),
-        (("--hierarchy", "disease=nowhere.csv"), "the hierarchy 'nowhere.csv' cannot be read"),
+        (("--hierarchy", "disease=nowhere.csv"), "the hierarchy 'nowhere.csv' does not exist"),
         (("--hierarchy", "disease=short.csv"), "holds 2 values outside its declared domain"),
         (
             ("--hierarchy", "disease=short.csv", "--publish-at", "disease=chapter"),

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from accepted import OPTIONS
 from command_line import GRADES, SCRIPT, content, run_apart, succeed, write_csv, write_parquet
 from protected_tables import BOUND, DISEASES, EXAMPLE, SMALL_DOMAIN, WAYS, bounds_file, counts_file, patients, refused
 from sfumato import BreachBound, choose
@@ -363,7 +364,19 @@ def test_tables_of_a_plan_fit_the_screen(desk: Path, way: str, columns: str) -> 
 @pytest.mark.slow
 def test_plan_answers_first_and_puts_notices_after_json_one_line_each(desk: Path) -> None:
     table = write_parquet(desk / "patients.parquet", patients())
-    command = [sys.executable, "-c", SCRIPT, "plan", str(table), "--sensitive", "disease", "--drop", "drug", *BOUND]
+    command = [
+        sys.executable,
+        "-c",
+        SCRIPT,
+        "plan",
+        str(table),
+        "--sensitive",
+        "disease",
+        "--drop",
+        "drug",
+        *BOUND,
+        *OPTIONS,
+    ]
     lines = subprocess.check_output(command, stderr=subprocess.STDOUT, text=True).splitlines()
     grades = [number for number, line in enumerate(lines) if line.startswith(("STOP ", "WARN ", "NOTE "))]
     assert len(grades) > 1

@@ -19,7 +19,7 @@ import pytest
 from pyarrow import feather
 
 import sfumato
-from accepted import REASON
+from accepted import ALL_ACCEPTED
 from command_line import BOUND, TEST_KEY, complaint, people, publishing, run, succeed, write_csv
 from far_engine import FarEngine
 from refusals import refuses
@@ -125,7 +125,7 @@ def test_table_that_changes_in_the_store_is_refused(bucket: str, desk: Path) -> 
         str(table),
         schema=sfumato.Schema.of("disease", public="*"),
         spec=sfumato.BreachBound("1/10", "1/2"),
-        accept_exposure=REASON,
+        **ALL_ACCEPTED,
     )
     with refuses(SourceError, "table-changed"):
         sfumato.publish(request, desk / "release", unsafe_test_key=known_key(0), on_notice=change)
@@ -139,7 +139,7 @@ def test_store_that_refuses_half_way_is_named_and_nothing_is_left(
     pq.write_table(pa.table(people(60)), desk / "people.parquet")
     address(f"{bucket}/people.parquet").put(desk / "people.parquet")
     schema, bound = sfumato.Schema.of("disease", public="*"), sfumato.BreachBound("1/10", "1/2")
-    request = sfumato.Request(f"{bucket}/people.parquet", schema=schema, spec=bound, accept_exposure=REASON)
+    request = sfumato.Request(f"{bucket}/people.parquet", schema=schema, spec=bound, **ALL_ACCEPTED)
 
     def refuse(notice: object) -> None:
         store.refused = re.compile("GET .*people.parquet")

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from accepted import ALL_ACCEPTED
+from accepted import ALL_ACCEPTED, give_reasons
 from releases import Way, known_key
 from selection import examples
 from sfumato._publish.publication import publish
@@ -119,7 +119,11 @@ def trials(mechanism: str) -> Mapping[str, list[Trial]]:
         for number in range(RELEASES):
             table = people(number)
             request = Request(
-                table, schema=Schema.of("dose", public="*"), **WAYS[mechanism].request(mechanism), **ALL_ACCEPTED
+                table,
+                schema=Schema.of("dose", public="*"),
+                accept_disclosing=give_reasons(["smoker"]),
+                **WAYS[mechanism].request(mechanism),
+                **ALL_ACCEPTED,
             )
             made = publish(request, Path(folder) / str(number), unsafe_test_key=known_key(number))
             for name, trial in asked(made.release, table):

@@ -506,7 +506,8 @@ from sfumato import BreachBound, LocalEngine, Request, Schema, publish
 def crash(stage, done, total):
     if stage == "writing":
         os.kill(os.getpid(), signal.SIGKILL)
-request = Request(sys.argv[1], schema=Schema.of("disease", public="*"), spec=BreachBound("1/10", "1/2"), **ALL_ACCEPTED)
+accepted = dict.fromkeys(("accept_unique", "accept_uncovered"), "made up")
+request = Request(sys.argv[1], schema=Schema.of("disease", public="*"), spec=BreachBound("1/10", "1/2"), **accepted)
 publish(request, sys.argv[2], force=True, engine=LocalEngine(progress=crash))
 """
 

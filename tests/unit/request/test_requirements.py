@@ -227,7 +227,7 @@ TIGHT, WIDE = BreachBound("1/5", "1/4"), BreachBound("1/100", "1/2")
 PER_VALUE = BreachBoundPerValue({"HIV": WIDE, "flu": TIGHT, None: BOUND})
 BUCKETS = (
     "caps and diversity of combinations do not protect the single columns. Make buckets for one "
-    "column, or choose `mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
+    "column, or ask for one bound (`spec=BreachBound(...)`), which covers every statement."
 )
 DECOYS = (
     "decoys for combinations do not protect the single columns. Name each column with `sensitive=` "
@@ -265,8 +265,7 @@ KNOWN = [
         {"bounds": {"HIV": "1/100 1/2", "flu": "1/5 1/4", "(missing)": "1/10 1/2"}},
         "the belief in each of 3 values may rise no further than its own bound.",
         "bounds for combinations do not protect the single columns. Use a tolerance "
-        "(`spec=Tolerance(...)`), or one bound with `mechanism='uniform'` or `mechanism='subset'`, "
-        "which cover every statement.",
+        "(`spec=Tolerance(...)`), or one bound (`spec=BreachBound(...)`), which covers every statement.",
     ),
     Known(
         Tolerance("3/2"),

@@ -192,7 +192,7 @@ def test_lists_of_a_release_are_its_domain_and_what_some_row_has(
     assert ("dictionary-left-over", "town") not in found(folder / DATA_FILE)
 
 
-EDGES = {"whole": "0,5,18,65,120", "negative": "-120,-18,-5,0,5,120", "decimal": "-20,-10,-2.5,-0.5,2.5,10.25"}
+EDGES = {"whole": "0,5,18,65,120", "negative": "-120,-18,-5,5,18,120", "decimal": "-20,-10,-2.5,-0.5,2.5,10.25"}
 
 
 @pytest.mark.parametrize("key", [0, None])
