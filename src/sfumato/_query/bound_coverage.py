@@ -10,6 +10,7 @@ from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_percent
 from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.release import Release
+from sfumato._request.guarantee import Guarantee
 
 MOST_NAMED = 5
 
@@ -24,6 +25,8 @@ class BoundCoverage:
     prior: Fraction
     unit: str
     """What is counted: people or rows."""
+    has_odds_bound: bool = True
+    """Whether the odds of uncovered values are bounded; they are not if the guarantee is for the marginal prior."""
 
     @property
     def sentence(self) -> str:
@@ -33,11 +36,12 @@ class BoundCoverage:
                 f"By its own estimates, this release covers all {self.unit} in full: no value is more frequent than "
                 f"the prior {self.prior}."
             )
+        rest = "For these values only the odds are bounded" if self.has_odds_bound else "These values are not protected"
         error = "" if self.standard_error is None else f" (± {100 * self.standard_error:.1f} points)"
         return (
             f"By its own estimates, this release covers {format_percent(self.share)} of {self.unit} in full{error}. "
             f"Not covered, because they are more frequent than the prior {self.prior}: "
-            f"{format_values(self.uncovered_values, MOST_NAMED)}. For these values only the odds are bounded."
+            f"{format_values(self.uncovered_values, MOST_NAMED)}. {rest}."
         )
 
     def to_json(self) -> Json:
@@ -65,4 +69,5 @@ def estimate_bound_coverage(release: Release) -> BoundCoverage | None:
     total = release.count_many([CountQuery(values=uncovered)])[0]
     error = None if total.standard_error is None else total.standard_error / rows
     share = min(max(1 - (total.value or 0.0) / rows, 0.0), 1.0)
-    return BoundCoverage(share, error, uncovered, prior, manifest.count_unit)
+    has_odds_bound = manifest.mechanism.guarantee is Guarantee.ANY_PRIOR
+    return BoundCoverage(share, error, uncovered, prior, manifest.count_unit, has_odds_bound)

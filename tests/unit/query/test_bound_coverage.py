@@ -34,6 +34,18 @@ def test_coverage_is_that_of_the_table_within_its_error(mechanism: str, tmp_path
     assert coverage.prior == Fraction(1, 10)
 
 
+@pytest.mark.parametrize(("mechanism", "has_odds_bound"), [("uniform", True), ("small-domain", False)])
+def test_uncovered_values_have_bounded_odds_only_against_every_prior(
+    mechanism: str, has_odds_bound: bool, tmp_path: Path
+) -> None:
+    release = published(patients(), tmp_path / "release", bound=BreachBound("1/10", "1/2"), mechanism=mechanism)
+    coverage = estimate_bound_coverage(release)
+    assert coverage is not None
+    assert coverage.uncovered_values
+    assert coverage.has_odds_bound is has_odds_bound
+    assert ("odds" in coverage.sentence) is has_odds_bound
+
+
 def test_everybody_is_covered_where_no_value_is_above_the_prior(tmp_path: Path) -> None:
     table = pa.table({"sex": ["F", "F", "M"] * ROWS, "disease": ["flu", "cold", "gout"] * ROWS})
     release = published(
