@@ -32,6 +32,8 @@ OPEN_BOUND = ("--prior", "1/1000000000", "--posterior", "999999999/1000000000")
 """So weak that no record of a small table is ever changed: estimates are the truth."""
 
 GRADES = ("stop: ", "warning: ", "note: ")
+WAY_OUT = " " * 6
+"""The beginning of a way out below a stop."""
 """How a line of advice begins on standard error."""
 GRADES_OF_DOCUMENTS = dict(zip(("STOP ", "WARN ", "NOTE "), GRADES, strict=True))
 """How it begins in a document."""
@@ -154,7 +156,7 @@ def list_stops(*arguments: str | Path) -> list[dict[str, Any]]:
 def complaint(outcome: Outcome, code: int = 2) -> str:
     """The one sentence of a command that failed; notices may come before it, and machines are told the same."""
     assert outcome.code == code, (outcome.code, outcome.err)
-    lines = [line for line in outcome.err.splitlines() if not line.startswith(GRADES)]
+    lines = [line for line in outcome.err.splitlines() if not line.startswith((*GRADES, WAY_OUT))]
     assert len(lines) == 1, outcome.err
     assert "Traceback" not in outcome.err
     assert lines[0].startswith("error: ")
