@@ -142,10 +142,10 @@ def fail(folder: Path, *arguments: str | Path) -> str:
     return sentence
 
 
-def list_stops(*arguments: str | Path) -> list[dict[str, Any]]:
+def list_stops(*arguments: str | Path, is_decided: bool = True) -> list[dict[str, Any]]:
     """The decisions that a command asks for instead of publishing; it leaves nothing behind."""
     before = content(Path())
-    outcome = run(*arguments, "--json")
+    outcome = run(*arguments, "--json", is_decided=is_decided)
     assert outcome.code == 2, outcome.err
     assert outcome.json["error"]["kind"] == "decision", outcome.err
     assert content(Path()) == before

@@ -9,6 +9,8 @@ from pathlib import Path
 from sfumato._commands.request_draft import check_place, draft
 from sfumato._profile.role_guessing import TableGuess, guess_table
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader_registry import find_reader_of_address
+from sfumato._readers.tables_in_files import split_table_name
 from sfumato._release.staging import place_file
 from sfumato._request.schema import Role
 from sfumato._risk.attackers.predictive_columns import find_predictive_columns
@@ -39,8 +41,10 @@ def init(
     The file contains names of columns, but no value and no count of the table.
     """
     target = Path(out)
-    check_place(target, force=force)
+    if find_reader_of_address(table) is not None or Path(split_table_name(table)[0]).exists():
+        check_place(target, force=force)  # first, because looking at the table takes long
     guess = guess_roles(table, sensitive, read)
+    check_place(target, force=force)
     request_draft = draft(guess, table, target, sensitive, encoding=read.encoding)
     place_file(request_draft.text, target, "the request file", force=force)
     return RequestDraft(target, request_draft.text, request_draft.open_decisions, guess)

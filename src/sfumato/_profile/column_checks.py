@@ -14,6 +14,7 @@ from sfumato._core.small_text_files import LONGEST_VALUE
 from sfumato._profile.declared_domains import make_outside_domain_error, make_typed_domain
 from sfumato._profile.ranges import is_orderable
 from sfumato._profile.table_profile import FEW_RECORDS, MOST_BYTES, MOST_VALUES, ColumnProfile, Profile
+from sfumato._profile.untidy_values import is_free_text
 from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas, has_thousands_separators
 from sfumato._records.column_codes import CodedColumn, RawColumn, SensitiveColumns, TableColumn
 from sfumato._request.schema import MergedValues, NullPolicy, Schema
@@ -201,6 +202,15 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
             "them as a value (`nulls='value'`) or drop these records (`nulls='drop'`).",
             code="missing-values",
             fields={"column": column.name, "records": column.missing},
+        )
+    is_undeclared = column.name in schema.list_undeclared() and column.name not in schema.confirmed_columns
+    if is_undeclared and is_free_text(column.values, column.counts):
+        raise SchemaError(
+            f"the sensitive column {column.name!r} looks like free text, and each of its texts would be listed in the "
+            f"release; replace them by codes, or list the possible values (`domains={{{column.name!r}: "
+            f"Path('FILE')}}`).",
+            code="free-text-undeclared",
+            fields={"column": column.name},
         )
     if column.name in schema.list_undeclared() and _has_many_numbers(column):
         raise SchemaError(

@@ -330,6 +330,19 @@ def check_identifier(column: str, grouping: PersonGrouping, draws: Draws) -> Non
         )
 
 
+def check_stated_persons(column: str, grouping: PersonGrouping, draws: Draws) -> None:
+    """Refuse the statement that each row is a person, if a column that names persons has a value on several rows."""
+    counts = grouping.count_persons(1, draws)
+    if counts.repeated_persons:
+        raise SchemaError(
+            f"each row was stated to be a different person, but {counts.repeated_persons:,} of the {counts.persons:,} "
+            f"values of {column!r} are on several rows; name the column that identifies the person "
+            f"(`person={column!r}`), or withdraw the statement (`each_row_is_a_person=`).",
+            code="stated-persons-repeat",
+            fields={"column": column, "repeated": counts.repeated_persons, "values": counts.persons},
+        )
+
+
 def _check_ordered(column: str, kind: pa.DataType) -> None:
     """Refuse to order rows by text: only dates, times and numbers have a first and a last."""
     if not (

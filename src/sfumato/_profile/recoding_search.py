@@ -32,7 +32,7 @@ LEAST_REDUCTION = 0.1
 """A change that makes a smaller part of the unique records common is not proposed."""
 LEAST_LOSS = 0.01
 """Ranges that lose less of a column's entropy join hardly any values."""
-MOST_STEPS = 3
+MOST_STEPS = 6
 """The most changes in a combination: a data steward decides on each of them."""
 NUMBER_RANGES = (20, 10, 5)
 """The approximate numbers of ranges to try for numbers: mostly fives, tens and twenties of years."""

@@ -153,6 +153,16 @@ CSV_FLOAT = ".0"
 """The end of a whole number in a CSV column of numbers with fractions."""
 
 
+def is_person_name(name: str) -> bool:
+    """Whether the name of a column says that it identifies persons."""
+    return PERSON.fullmatch(_get_letters(name)) is not None
+
+
+def _get_letters(name: str) -> str:
+    """The letters of a name, without accents and capitals."""
+    return re.sub("[^a-z]", "", normalize("NFKD", name.lower()))
+
+
 @dataclass(frozen=True)
 class ColumnGuess:
     """The likely role of a column, and the reasons."""
@@ -378,10 +388,10 @@ def _guess(
 
 def _propose_role(guess: ColumnGuess, profile: ColumnProfile, rows: int) -> ColumnGuess:
     """The first role that fits; doubtful columns are dropped."""
-    letters = re.sub("[^a-z]", "", normalize("NFKD", guess.name.lower()))  # without accents
+    letters = _get_letters(guess.name)
     is_discrete = len(profile.values) > 0 and (pa.types.is_string(profile.type) or pa.types.is_integer(profile.type))
     is_row_number = is_discrete and _numbers_rows(profile, rows)
-    if is_discrete and PERSON.fullmatch(letters) and not (guess.may_be_sensitive or is_row_number):
+    if is_discrete and is_person_name(guess.name) and not (guess.may_be_sensitive or is_row_number):
         gap_remarks = ("rows without a value must be completed or removed",) if profile.missing else ()
         return replace(guess.add_remarks(*gap_remarks), role=Role.PERSON, edges=())
     if NAME_COLUMNS.fullmatch(letters):

@@ -25,9 +25,10 @@ from sfumato._profile.column_checks import (
 )
 from sfumato._profile.declared_domains import list_groups, make_typed_domain
 from sfumato._profile.equivalence_classes import Uniqueness, compute_unique_without
-from sfumato._profile.persons import PersonGrouping, check_identifier
+from sfumato._profile.persons import PersonGrouping, check_identifier, check_stated_persons
 from sfumato._profile.piece_offsets import PieceCounts
 from sfumato._profile.record_sample import Sample, encode_sample
+from sfumato._profile.role_guessing import is_person_name
 from sfumato._profile.table_profile import Profile, profile_table
 from sfumato._profile.table_warnings import (
     list_warnings,
@@ -96,6 +97,8 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
     else:
         for name in schema.identifiers:
             check_identifier(name, PersonGrouping(engine, source, name, folder), draws)
+        for name in _list_person_names(schema, source.schema.names) if schema.each_row_is_a_person else ():
+            check_stated_persons(name, PersonGrouping(engine, source, name, folder), draws)
     if is_cached:
         source = CachedSource(source, folder, engine.allot_resources(1).memory // CACHE_SHARE)
     # With the policy "error", a missing value must stay missing, so that it is refused.
@@ -129,6 +132,12 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
     return TableScan(
         source, persons, preparation, columns, sensitive, histogram, pieces, sample, uniqueness, tuple(warnings)
     )
+
+
+def _list_person_names(schema: Schema, names: Sequence[str]) -> list[str]:
+    """The unpublished columns whose names say that they identify persons."""
+    published = schema.select_published(names)
+    return [name for name in names if name not in published and is_person_name(name)]
 
 
 def _make_declared_domains(schema: Schema, names: Sequence[str], text: Sequence[str]) -> dict[str, pa.Array]:

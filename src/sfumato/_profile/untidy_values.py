@@ -39,7 +39,7 @@ class Untidy(Enum):
         "missing-numbers",
         "isolated numbers may mark a missing value: see missing above",
         "isolated numbers, such as 99 or -9, which may mark a missing value",
-        "name them in missing, or empty these cells",
+        "declare them as missing values, or empty these cells",
     )
     OUTER_SPACES = UntidyText(
         "outer-spaces",

@@ -23,7 +23,7 @@ RECODING_EXPLANATION = (
     f"Unique records: the share before{ARROW}after the change, over {{:,}} records. Lost of the column: the share of "
     "its entropy, 100% if it is dropped. The proposals follow from the public columns alone."
 )
-NO_RECODING = "No change of up to three columns makes a tenth of the unique records common. Drop more columns."
+NO_RECODING = "No change of a few columns makes a tenth of the unique records common. Drop more columns."
 HEADINGS = ("knows", "correct guesses", "mean confidence in the truth", "highest", "clearly above the bound")
 
 

@@ -20,7 +20,7 @@ from sfumato._publish.request_settings import (
 from sfumato._readers.open_table import open_source
 from sfumato._readers.reader_registry import find_reader_of_address
 from sfumato._request.person_rows import OneRow
-from sfumato._request.schema import check_named_columns
+from sfumato._request.schema import ANY_CHARACTERS, check_named_columns
 from sfumato.errors import SchemaError, SfumatoError
 
 COLUMN_ARGUMENTS = ("sensitive", "compound", "identifier", "person", "drop", "keep", "text")
@@ -61,7 +61,7 @@ def check_names(table: Any, settings: Mapping[str, Any]) -> None:
 def _list_named_columns(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Lists the named columns, each with its argument."""
     for argument in COLUMN_ARGUMENTS:
-        yield from ((argument, name) for name in settings[argument])
+        yield from ((argument, name) for name in settings[argument] if ANY_CHARACTERS not in name)
     assignments = (
         ("ranges", "ranges", RANGES_FORM),
         ("domain", "domains", DOMAIN_FORM),

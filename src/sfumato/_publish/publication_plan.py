@@ -72,6 +72,8 @@ if TYPE_CHECKING:  # it builds releases, which need plans
 
 NOTABLE_UNIQUE_SHARE = 0.05
 """The share of unique records from which a notice is given."""
+LARGEST_USUAL_AMPLIFICATION = 19
+"""The factor on odds by which a belief of one half rises to 95%; a larger one is hardly a protection."""
 NOTABLE_DISCLOSED_SHARE = 0.001
 """A smaller share of disclosed records may occur by chance."""
 
@@ -442,6 +444,8 @@ def list_column_notices(
 def list_plan_notices(chosen: ChosenMechanism, spec: PrivacySpec, column: str) -> list[Notice]:
     """Notices about the chosen plan; a mechanism does not know the name of the column."""
     notices = [Notice("mechanism-chosen", chosen.reason)] if chosen.reason and chosen.alternatives else []
+    if spec.bound is not None and spec.bound.person_amplification > LARGEST_USUAL_AMPLIFICATION:
+        notices.append(_make_weak_bound_notice(spec.bound))
     if spec.bound is not None and chosen.mechanism.guarantee is Guarantee.ANY_PRIOR:
         notices += warn_of_frequent_values(chosen.histogram, spec.bound, column)
         notices += [] if spec.rows == 1 else [_make_shared_bound_notice(chosen, spec.bound)]
@@ -451,6 +455,14 @@ def list_plan_notices(chosen: ChosenMechanism, spec: PrivacySpec, column: str) -
         except MissingCapabilityError as error:
             notices.append(Notice("capability-missing", str(error), None, {"capability": error.capability}))
     return [*notices, *(replace(remark, column=column) for remark in chosen.remarks)]
+
+
+def _make_weak_bound_notice(bound: BreachBound) -> Notice:
+    sentence = (
+        f"the bound protects little: it lets odds rise by a factor of {float(bound.person_amplification):.3g}, "
+        f"so a belief of {bound.prior} can rise to {bound.posterior}; choose a smaller posterior (`posterior=`)."
+    )
+    return Notice("weak-bound", sentence, None, {"amplification": str(bound.person_amplification)})
 
 
 def _make_shared_bound_notice(chosen: ChosenMechanism, bound: BreachBound) -> Notice:

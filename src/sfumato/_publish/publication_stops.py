@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from sfumato._core.cell_values import format_values
 from sfumato._figures.number_format import format_exact_percent
@@ -14,6 +15,7 @@ from sfumato._profile.table_scan import TableScan
 from sfumato._publish.request import Request
 from sfumato._request.belief_bounds import propose_bound
 from sfumato._request.guarantee import Guarantee
+from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import Notice
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.predictive_columns import ColumnPrediction, list_disclosing_columns
@@ -126,6 +128,13 @@ def _list_unique_records(request: Request, table_scan: TableScan) -> Iterator[No
     )
 
 
+def covers_somebody(histogram: Histogram, prior: Fraction) -> bool:
+    """Whether a value that people have is within the prior; a missing value needs no protection."""
+    limit = prior * histogram.total
+    pairs = zip(histogram.values, histogram.counts, strict=True)
+    return any(0 < count <= limit for value, count in pairs if value is not None)
+
+
 def add_proposals(notice: Notice, recodings: RecodingProposals | None) -> Notice:
     """Puts the changes that help most before the other ways out of the stop about unique records."""
     if notice.code != "records-unique" or recodings is None:
@@ -140,10 +149,10 @@ def add_proposals(notice: Notice, recodings: RecodingProposals | None) -> Notice
 
 def _list_uncovered(request: Request, table_scan: TableScan) -> Iterator[Notice]:
     bound, histogram = request.spec.bound, table_scan.histogram
-    if bound is None or histogram.count_within(bound.prior):
+    if bound is None or covers_somebody(histogram, bound.prior):
         return
     proposed, example = propose_bound(histogram.domain_size), ""
-    if histogram.count_within(proposed.prior):
+    if covers_somebody(histogram, proposed.prior):
         example = f", such as `prior='{proposed.prior}'` with `posterior='{proposed.posterior}'`"
     yield Notice(
         "values-uncovered",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -13,6 +14,8 @@ from sfumato._query.release import Release
 from sfumato._request.guarantee import Guarantee
 
 MOST_NAMED = 5
+SURE_ERRORS = 2.0
+"""A value is surely above the prior, or below it, if its estimate is further away than this number of errors."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,14 @@ class BoundCoverage:
     """The share of people whose value is within the prior, and the values above it, as the release estimates them."""
 
     share: float
-    standard_error: float | None
+    low: float
+    """The least share: without the values that may be above the prior."""
+    high: float
+    """The largest share: without the values that are surely above the prior."""
     uncovered_values: tuple[Value, ...]
+    """The values that are surely above the prior."""
+    borderline_values: tuple[Value, ...]
+    """The values so close to the prior that the release does not show on which side they are."""
     prior: Fraction
     unit: str
     """What is counted: people or rows."""
@@ -30,26 +39,35 @@ class BoundCoverage:
 
     @property
     def sentence(self) -> str:
-        """The coverage in one or two sentences."""
-        if not self.uncovered_values:
+        """The coverage in a few sentences."""
+        if not (self.uncovered_values or self.borderline_values):
             return (
                 f"By its own estimates, this release covers all {self.unit} in full: no value is more frequent than "
                 f"the prior {self.prior}."
             )
-        rest = "For these values only the odds are bounded" if self.has_odds_bound else "These values are not protected"
-        error = "" if self.standard_error is None else f" (± {100 * self.standard_error:.1f} points)"
-        return (
-            f"By its own estimates, this release covers {format_percent(self.share)} of {self.unit} in full{error}. "
-            f"Not covered, because they are more frequent than the prior {self.prior}: "
-            f"{format_values(self.uncovered_values, MOST_NAMED)}. {rest}."
-        )
+        shares = list(dict.fromkeys(map(format_percent, (self.low, self.high))))
+        parts = [f"By its own estimates, this release covers {' to '.join(shares)} of {self.unit} in full."]
+        if self.uncovered_values:
+            names = format_values(self.uncovered_values, MOST_NAMED)
+            rest = (
+                "For these values only the odds are bounded"
+                if self.has_odds_bound
+                else "These values are not protected"
+            )
+            parts.append(f"Not covered, because they are more frequent than the prior {self.prior}: {names}. {rest}.")
+        if self.borderline_values:
+            names = format_values(self.borderline_values, MOST_NAMED)
+            parts.append(f"Perhaps not covered, because they are close to the prior {self.prior}: {names}.")
+        return " ".join(parts)
 
     def to_json(self) -> Json:
         """Writes the coverage for programs."""
         return {
             "share": self.share,
-            "standard_error": self.standard_error,
+            "low": self.low,
+            "high": self.high,
             "uncovered_values": len(self.uncovered_values),
+            "borderline_values": len(self.borderline_values),
             "prior": str(self.prior),
         }
 
@@ -61,13 +79,31 @@ def estimate_bound_coverage(release: Release) -> BoundCoverage | None:
     spec = None if comparability is None else comparability.read_request(manifest.design)
     if spec is None or spec.bound is None or not release.rows:
         return None
-    domain, rows, prior = manifest.domain, release.rows, spec.bound.prior
-    counts = release.count_many([CountQuery(values=[value]) for value in domain]).value
-    uncovered = tuple(value for value, count in zip(domain, counts, strict=True) if count > prior * rows)
-    if not uncovered:
-        return BoundCoverage(1.0, None, (), prior, manifest.count_unit)
-    total = release.count_many([CountQuery(values=uncovered)])[0]
-    error = None if total.standard_error is None else total.standard_error / rows
-    share = min(max(1 - (total.value or 0.0) / rows, 0.0), 1.0)
-    has_odds_bound = manifest.mechanism.guarantee is Guarantee.ANY_PRIOR
-    return BoundCoverage(share, error, uncovered, prior, manifest.count_unit, has_odds_bound)
+    domain, prior = manifest.domain, spec.bound.prior
+    limit = float(prior) * release.rows
+    estimates = list(release.count_many([CountQuery(values=[value]) for value in domain]))
+    above, sure, possible = [], [], []
+    for value, estimate in zip(domain, estimates, strict=True):
+        count, margin = estimate.value or 0.0, SURE_ERRORS * (estimate.standard_error or 0.0)
+        above += [value] if count > limit else []
+        sure += [value] if count - margin > limit else []
+        possible += [value] if count + margin > limit else []
+    return BoundCoverage(
+        _compute_rest(release, above, 0.0),
+        _compute_rest(release, possible, SURE_ERRORS),
+        _compute_rest(release, sure, -SURE_ERRORS),
+        tuple(sure),
+        tuple(value for value in possible if value not in sure),
+        prior,
+        manifest.count_unit,
+        manifest.mechanism.guarantee is Guarantee.ANY_PRIOR,
+    )
+
+
+def _compute_rest(release: Release, values: Sequence[Value], errors: float) -> float:
+    """The share of records without these values, after this number of standard errors is added to their count."""
+    if not values:
+        return 1.0
+    (total,) = release.count_many([CountQuery(values=values)])
+    count = (total.value or 0.0) + errors * (total.standard_error or 0.0)
+    return min(max(1 - count / release.rows, 0.0), 1.0)

@@ -17,6 +17,8 @@ BREACH_LIMIT = Fraction(1, 100)
 """The usual limit on the share of records that a public column may breach under the marginal prior."""
 UNIQUE_LIMIT = Fraction(1, 20)
 """The usual limit on the share of records that are unique on the public columns."""
+FEWEST_WORDS = 2
+"""A single word is rarely a reason that a reader of the release understands."""
 LONGEST_REASON = 300
 """A reason is printed on the certificate, which is one page."""
 OLD_KEYS = ("telling", "exposure", "marginal_prior")
@@ -134,9 +136,9 @@ def read_reason(argument: str, reason: object) -> str:
     """The reason of an accepted risk on one line; None and an empty text mean that the risk is not accepted."""
     if reason is None or reason == "":
         return ""
-    if not isinstance(reason, str) or not (words := reason.split()):
+    if not isinstance(reason, str) or len(words := reason.split()) < FEWEST_WORDS:
         raise SpecError(
-            f"`{argument}=` needs the reason in words, because it is printed in the release.",
+            f"`{argument}=` needs the reason in at least {FEWEST_WORDS} words, because the release prints it.",
             code="reason-missing",
             fields={"argument": argument},
         )

@@ -38,6 +38,7 @@ NOTICE_CODES = (
     "capability-missing",
     "frequent-values",
     "shared-bound",
+    "weak-bound",
     "would-be-refused",
     "key-not-kept",
     "columns-undecided",

@@ -394,7 +394,7 @@ def run_program(build_program: Callable[[], TyperGroup], name: str, arguments: S
     except DecisionError as error:
         render.show_notices(err, error.stops)
         message = f"{error.summary}; nothing was written."
-        fail(error.kind, message, code=error.code, stops=[stop.to_json() for stop in error.stops])
+        fail(error.kind, message, code=error.code, fields=error.fields, stops=[stop.to_json() for stop in error.stops])
         code = BAD_INPUT
     except SfumatoError as error:
         fail(error.kind, str(error), error.sentence_with_values, code=error.code, fields=error.fields)
