@@ -32,6 +32,7 @@ from sfumato._profile.table_warnings import warn_of_frequent_values
 from sfumato._publish.planned_columns import PlannedColumn, list_planned_columns
 from sfumato._publish.planning_draws import choose_planning_draws
 from sfumato._publish.publication_stops import (
+    has_unique_records,
     list_mechanism_stops,
     list_table_stops,
     list_undecided_stops,
@@ -269,7 +270,6 @@ def plan(
     publication_plan = replace(
         publication_plan,
         gains=gains,
-        recodings=propose_recodings(request, table_survey),
         answers=answers,
         columns=columns,
         accepted_risks=request.accepted_risks,
@@ -366,8 +366,10 @@ def make_publication_plan(
     accepted = [column.name for column in table_survey.columns if request.accepted_risks.accepts_column(column.name)]
     column_predictions = measure_predictions(targets, accepted)
     exposures = run_planned_attacks(chosen, table_survey.sample, table_survey.sensitive, targets, draws)
+    needs_recodings = rivals or has_unique_records(request, table_survey)
+    recodings = propose_recodings(request, table_survey) if needs_recodings else None
     notices = [
-        *list_table_stops(request, table_survey, column_predictions),
+        *list_table_stops(request, table_survey, column_predictions, recodings),
         *list_mechanism_stops(request, table_survey, chosen, exposures),
         *list_column_notices(request, table_survey, targets, column_predictions),
         *list_plan_notices(chosen, request.spec, request.schema.sensitive_name),
@@ -378,6 +380,7 @@ def make_publication_plan(
         table_survey.uniqueness,
         (*table_survey.notices, *notices),
         tuple(column_predictions),
+        recodings=recodings,
         spec=request.spec,
         column=request.schema.sensitive_name,
     )

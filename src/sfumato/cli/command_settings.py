@@ -10,6 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from sfumato._core.column_assignments import split_assignment
 from sfumato._core.option_fields import OptionValues
 from sfumato._core.small_text_files import TOML
 from sfumato._publish.request_file import COLUMN_SECTIONS, TABLE, RequestFile
@@ -139,9 +140,9 @@ def _merge_column_settings(name: str, from_file: Sequence[str], from_command_lin
     """Merges the column settings of file and command line; for the same column the command line wins."""
     if name in MERGED_OPTIONS:
         return list(dict.fromkeys((*from_file, *from_command_line)))
-    repeated_columns = {setting.partition("=")[0] for setting in from_command_line}
+    repeated_columns = {split_assignment(setting)[0] for setting in from_command_line}
     return [
-        *(setting for setting in from_file if setting.partition("=")[0] not in repeated_columns),
+        *(setting for setting in from_file if split_assignment(setting)[0] not in repeated_columns),
         *from_command_line,
     ]
 

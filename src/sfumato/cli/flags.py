@@ -10,12 +10,16 @@ import re
 import shlex
 from collections.abc import Mapping
 
+from sfumato._core.column_assignments import format_assignment
 from sfumato._core.option_fields import list_flags
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
+from sfumato._terminal_safe import UNPRINTABLE, is_printable
 from sfumato.mechanisms import REGISTRY
 
 OTHER_NAMES = {"domains": "domain", "hierarchies": "hierarchy", "master": "spark_master"}
 """Arguments whose option has another name; mechanisms declare such names themselves."""
+LAST_ASCII = 0x7F
+"""Up to here, a character is one byte; a shell takes `\\x` for a byte."""
 COMMA_LISTS = ("compound", "values")
 """Arguments whose option takes a comma-separated list; options of other lists are repeated."""
 REQUIREMENT = "spec"
@@ -71,7 +75,19 @@ def _format_argument(name: str, value_text: str) -> str:
     if texts is None:
         return flag
     texts = [",".join(texts)] if name in COMMA_LISTS else texts
-    return " ".join(f"{flag} {shlex.quote(text)}" for text in texts)
+    return " ".join(f"{flag} {_quote(text)}" for text in texts)
+
+
+def _quote(text: str) -> str:
+    r"""Quotes a text for a shell; bash and zsh read what cannot be printed as an escape: `$'first\x0asecond'`."""
+    if is_printable(text):
+        return shlex.quote(text)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{UNPRINTABLE.sub(lambda match: _escape_for_shell(ord(match[0])), escaped)}'"
+
+
+def _escape_for_shell(code: int) -> str:
+    return f"\\x{code:02x}" if code < LAST_ASCII else f"\\U{code:08x}"
 
 
 def _find_option_name(argument: str) -> str:
@@ -112,7 +128,7 @@ def _list_option_texts(value: object) -> list[str] | None:
     if value is True:
         return None
     if isinstance(value, Mapping):
-        return [f"{key}={_join(item)}" for key, item in value.items()]
+        return [format_assignment(key, _join(item)) for key, item in value.items()]
     return [_join(item) for item in value] if isinstance(value, list | tuple) else [_join(value)]
 
 
