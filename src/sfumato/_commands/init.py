@@ -51,7 +51,7 @@ def init(
 
 
 def guess_roles(table: str, sensitive: Sequence[str], read: ReadOptions) -> TableGuess:
-    """Guess the roles of columns, with those that resemble or predict a column that is sensitive, or is likely to be."""
+    """Guess the roles of columns, with those that resemble or predict a sensitive column, or a likely one."""
     guess, rows = guess_table(table, read=read)
     if sensitive:
         guess = guess.mark_sensitive(find_sensitive_signs(*_select_coded(rows, sensitive)))

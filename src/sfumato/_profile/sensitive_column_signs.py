@@ -123,7 +123,7 @@ def find_name_sign(name: str, protected: Sequence[str] = ()) -> Sign | None:
         SENSITIVE_PARTS.search(word) or SENSITIVE_WORDS.fullmatch(word) for word in words
     ):
         return Sign.NAME
-    return Sign.PERSON if PERSON_NAME.fullmatch(letters) or DIRECT_NAME.fullmatch(letters) else None
+    return Sign.PERSON if is_named_for_persons(name) else None
 
 
 def find_value_sign(values: pa.Array) -> Sign | None:
@@ -140,6 +140,12 @@ def find_value_sign(values: pa.Array) -> Sign | None:
         return Sign.CODES
     named = sum(DISEASE_OR_MEDICINE.search(_remove_accents(text)) is not None for text in texts)
     return Sign.WORDS if named >= max(FEWEST_CODES, WORD_SHARE * len(texts)) else None
+
+
+def is_named_for_persons(name: str) -> bool:
+    """Whether the name of a column says that it identifies people."""
+    letters = get_letters(name)
+    return bool(PERSON_NAME.fullmatch(letters) or DIRECT_NAME.fullmatch(letters))
 
 
 def is_usually_protected(name: str) -> bool:

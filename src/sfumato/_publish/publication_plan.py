@@ -32,6 +32,7 @@ from sfumato._profile.table_warnings import warn_of_frequent_values
 from sfumato._publish.planned_columns import PlannedColumn, list_planned_columns
 from sfumato._publish.planning_draws import choose_planning_draws
 from sfumato._publish.publication_stops import (
+    NOTABLE_DISCLOSED_SHARE,
     has_unique_records,
     list_mechanism_stops,
     list_table_stops,
@@ -72,8 +73,6 @@ if TYPE_CHECKING:  # it builds releases, which need plans
 
 NOTABLE_UNIQUE_SHARE = 0.05
 """The share of unique records from which a notice is given."""
-NOTABLE_DISCLOSED_SHARE = 0.001
-"""A smaller share of disclosed records may occur by chance."""
 
 
 @dataclass(frozen=True)
@@ -369,9 +368,9 @@ def make_publication_plan(
     needs_recodings = rivals or has_unique_records(request, table_survey)
     recodings = propose_recodings(request, table_survey) if needs_recodings else None
     notices = [
-        *list_table_stops(request, table_survey, column_predictions, recodings),
+        *(stops := list_table_stops(request, table_survey, targets, column_predictions, recodings)),
         *list_mechanism_stops(request, table_survey, chosen, exposures),
-        *list_column_notices(request, table_survey, targets, column_predictions),
+        *list_column_notices(request, table_survey, targets, column_predictions, stops),
         *list_plan_notices(chosen, request.spec, request.schema.sensitive_name),
     ]
     return PublicationPlan(
@@ -394,7 +393,11 @@ def _select_options(request: Request, repeated_mechanism: str | None) -> OptionV
 
 
 def list_column_notices(
-    request: Request, table_survey: TableScan, targets: Sequence[Target], column_predictions: Sequence[ColumnPrediction]
+    request: Request,
+    table_survey: TableScan,
+    targets: Sequence[Target],
+    column_predictions: Sequence[ColumnPrediction],
+    stops: Sequence[Notice] = (),
 ) -> list[Notice]:
     """Notices about public columns that disclose something, but do not stop the publication."""
     notices, sample, bound, risks = [], table_survey.sample, request.spec.bound, request.accepted_risks
@@ -427,13 +430,14 @@ def list_column_notices(
             notices.append(Notice("coarser-column", sentence, predictor.columns[0]))
     if bound is None:
         return notices
+    stopped = {name for stop in stops if stop.code == "column-discloses" for name in stop.columns}
     for target in targets:
         for name, codes in sample.columns.items():
             disclosed_records = count_disclosed_records(
                 codes, target.true_codes, target.size, float(bound.prior), float(bound.posterior)
             )
             share = disclosed_records / sample.records
-            if share >= NOTABLE_DISCLOSED_SHARE and not risks.accepts_column(name):
+            if share >= NOTABLE_DISCLOSED_SHARE and not risks.accepts_column(name) and name not in stopped:
                 sentence = (
                     f"public column {name!r} discloses the {target.name!r} of {share:.1%} of the records: among "
                     f"those with the same {name!r}, a value that is rare in the table (at most {bound.prior}) has "

@@ -19,11 +19,20 @@ from sfumato._request.guarantee import Guarantee
 from sfumato._request.schema import ANY_CHARACTERS, Role, Schema, find_matches
 from sfumato._request.warnings import Notice
 from sfumato._risk.attackers.attack_result import Attack
-from sfumato._risk.attackers.predictive_columns import ColumnPrediction, list_disclosing_columns
+from sfumato._risk.attackers.attack_target import Target
+from sfumato._risk.attackers.predictive_columns import (
+    ColumnPrediction,
+    count_disclosed_records,
+    list_disclosing_columns,
+)
 from sfumato._risk.attackers.publication_gates import find_breach_stop, find_exposure_stop, measure_breaches
 
 MOST_NAMED = 10
 """The most columns that a stop names; a program can read all of them."""
+NEARLY_CERTAIN = 0.9
+"""A value with a larger share of a group is nearly certain for each of its people."""
+NOTABLE_DISCLOSED_SHARE = 0.001
+"""A smaller share of disclosed records may occur by chance."""
 ALL_NAMES = "All names: `json=True`."
 FEWEST_IN_PATTERN = 3
 """From so many numbered columns on, such as DX2 to DX20, one name with `*` stands for them."""
@@ -52,6 +61,7 @@ def list_undecided_stops(request: Request, names: Sequence[str]) -> list[Notice]
 def list_table_stops(
     request: Request,
     table_scan: TableScan,
+    targets: Sequence[Target],
     column_predictions: Sequence[ColumnPrediction],
     recodings: RecodingProposals | None = None,
 ) -> list[Notice]:
@@ -61,6 +71,7 @@ def list_table_stops(
         *list_undecided_stops(request, [column.name for column in table_scan.columns]),
         *_list_sensitive_looks(request, table_scan),
         *_list_disclosing(request, table_scan, column_predictions),
+        *_list_disclosed_groups(request, table_scan, targets, column_predictions),
     ]
     if has_unique_records(request, table_scan):
         stops.append(_make_unique_stop(request, table_scan, recodings))
@@ -110,6 +121,37 @@ def _list_disclosing(
             tuple(names),
             _list_column_ways_out(names, request, table_scan),
         )
+
+
+def _list_disclosed_groups(
+    request: Request,
+    table_scan: TableScan,
+    targets: Sequence[Target],
+    column_predictions: Sequence[ColumnPrediction],
+) -> Iterator[Notice]:
+    """Columns that disclose the values of some people nearly with certainty, such as a test for one disease."""
+    sample, bound, risks = table_scan.sample, request.spec.bound, request.accepted_risks
+    if bound is None:
+        return
+    _, named = list_disclosing_columns(column_predictions) or (None, [])
+    share_in_group = max(NEARLY_CERTAIN, float(bound.posterior))
+    for target in targets:
+        for name, codes in sample.columns.items():
+            if name in named or risks.accepts_column(name):
+                continue
+            count = count_disclosed_records(codes, target.true_codes, target.size, float(bound.prior), share_in_group)
+            share = count / sample.records
+            if share >= NOTABLE_DISCLOSED_SHARE:
+                yield Notice(
+                    "column-discloses",
+                    f"{name!r} discloses the {target.name!r} of {share:.1%} of records nearly with certainty: among "
+                    f"those with the same {name!r}, over {share_in_group:.0%} share one value, which at most "
+                    f"{bound.prior} of all have. Protecting {target.name!r} does not hide that.",
+                    name,
+                    {"records": count, "share": share},
+                    (name,),
+                    _list_column_ways_out((name,), request, table_scan),
+                )
 
 
 def _list_names(names: Sequence[str]) -> str:
