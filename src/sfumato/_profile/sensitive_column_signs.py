@@ -15,7 +15,7 @@ SENSITIVE_PARTS = re.compile(
     "diag|disease|illness|disorder|syndrom|morbid|symptom|patholog|cancer|tumou?r|carcinom|leuk(a?em|o?s)|diabet|asthma"
     "|psych|suicid|dementia|epilep|hepatit|hypertens|arthrit|allerg|infect|covid|pregnan|abortion|contracep|sexual"
     "|addict|alcohol|medicat|medicin|medicament|medikament|antibioti|insulin|treatment|therap|prescri|vaccin|disabilit"
-    "|disabled|handicap|genotyp|genetic|income|salar[iy]|religio|ethnic|politic|offen[cs]e|convict|depressi"
+    "|disabled|handicap|genotyp|genetic|income|salar[iy]|religio|ethnic|politic|offen[cs]e|convict|depress"
     "|krankheit|erkrankung|befund|einkommen|gehalt|schwanger|maladie|revenu|enfermedad|embaraz|behandlung"
 )
 """Parts of words that are often sensitive, wherever they occur in the name of a column."""

@@ -162,7 +162,8 @@ def decide_columns(request: Request, names: Sequence[str]) -> Request:
             )
         if not any(request.schema.get_role(name) in (Role.PUBLIC, Role.UNDECIDED) for name in matches):
             raise SchemaError(
-                f"column {accepted!r} is not public, so there is nothing to accept; do not name it there.",
+                f"column {accepted!r} is not public, so there is nothing to accept; take it out of "
+                "`accept_disclosing=`.",
                 code="accepted-column-not-public",
                 fields={"column": accepted},
             )

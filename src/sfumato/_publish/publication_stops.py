@@ -51,7 +51,7 @@ def list_undecided_stops(request: Request, names: Sequence[str]) -> list[Notice]
     )
     if len(undecided) > MOST_NAMED:
         ways_out = (
-            "Let `sfumato init` propose a role for each column, in a request file that you complete.",
+            "Decide in a request file: `sfumato init` writes one, with a line for each column.",
             "Or name the columns to publish (`public=['COL']`), and leave out all others: `drop=['*']`.",
             ALL_NAMES,
         )
@@ -234,7 +234,7 @@ def _list_uncovered(request: Request, table_scan: TableScan) -> Iterator[Notice]
         return
     proposed, example = propose_bound(histogram.domain_size), ""
     if histogram.count_within(proposed.prior):
-        example = f", such as `prior='{proposed.prior}'` with `posterior='{proposed.posterior}'`"
+        example = f": `prior='{proposed.prior}'` `posterior='{proposed.posterior}'`"
     yield Notice(
         "values-uncovered",
         f"the guarantee covers nobody: every value of {request.schema.sensitive_name!r} that occurs is more frequent "

@@ -124,10 +124,10 @@ def _reset(ctx: typer.Context, names: Sequence[str]) -> None:
 
 
 def _decide_roles(ctx: typer.Context, columns_by_role: Mapping[str, Sequence[str]]) -> None:
-    """Removes a column from the file's lists where the command line gives it another role."""
-    for role in columns_by_role:
+    """Removes a column from the file's lists where the command line gives it another role; two roles stay an error."""
+    for role, own in columns_by_role.items():
         others = {name for other, names in columns_by_role.items() if other != role for name in names}
-        ctx.params[role] = [name for name in ctx.params[role] if name not in others]
+        ctx.params[role] = [name for name in ctx.params[role] if name in own or name not in others]
 
 
 def is_given(ctx: typer.Context, name: str) -> bool:

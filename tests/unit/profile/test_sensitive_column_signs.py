@@ -26,7 +26,18 @@ SENSITIVE = (
     ),
     *("heart_disease", "smoker", "smoke100", "drugs", "medication_list", "meds", "grade", "test_result", "GradeGPA"),
     *("credit_score", "health_condition", "treatment", "std", "stds", "sti", "bmi", "IQ", "mental_health", "crime"),
-    *("procedure", "PROC3", "earnings", "kidney", "had_stroke", "Krankheit", "Gehalt", "political_party", "Behandlung"),
+    *(
+        "procedure",
+        "PROC3",
+        "earnings",
+        "kidney",
+        "depressed",
+        "had_stroke",
+        "Krankheit",
+        "Gehalt",
+        "political_party",
+        "Behandlung",
+    ),
 )
 ORDINARY = (
     *("age", "sex", "gender", "region", "ward", "admitted", "admission_type", "weight", "height", "marital_status"),
