@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sfumato._commands.request_draft import check_place, draft
 from sfumato._profile.role_guessing import TableGuess, guess_table
-from sfumato._profile.sensitive_column_signs import find_sensitive_signs, is_usually_protected
+from sfumato._profile.sensitive_column_signs import Sign, find_sensitive_signs, is_usually_protected
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._records.column_codes import CodedColumn
 from sfumato._release.staging import place_file
@@ -54,7 +54,8 @@ def guess_roles(table: str, sensitive: Sequence[str], read: ReadOptions) -> Tabl
     """Guess the roles of columns, with those that resemble or predict a sensitive column, or a likely one."""
     guess, rows = guess_table(table, read=read)
     if sensitive:
-        guess = guess.mark_sensitive(find_sensitive_signs(*_select_coded(rows, sensitive)))
+        signs = find_sensitive_signs(*_select_coded(rows, sensitive))
+        guess = guess.mark_sensitive([name for name, sign in signs.items() if sign in (Sign.FAMILY, Sign.VALUES)])
     column_names = rows.column_names
     likely_columns = [column.name for column in guess.columns if column.may_be_sensitive]
     likely_names = sensitive or sorted(likely_columns, key=is_usually_protected, reverse=True)[:1]

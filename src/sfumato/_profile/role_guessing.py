@@ -134,8 +134,6 @@ CODES = frozenset(
     }
 )
 """Words in the names of numeric columns that are not quantities."""
-RELATED_SIGNS = (Sign.FAMILY, Sign.VALUES)
-"""Signs that a column resembles the sensitive one."""
 ROW_NUMBER = "numbers the rows, so it does not show whether a person has several"
 CSV_FLOAT = ".0"
 """The end of a whole number in a CSV column of numbers with fractions."""
@@ -190,15 +188,10 @@ class TableGuess:
     decimal: str = POINT
     """The decimal mark: a comma if strings are numbers with commas."""
 
-    def mark_sensitive(self, signs: Mapping[str, Sign]) -> TableGuess:
-        """Marks columns that look sensitive beside a known sensitive column."""
-        return replace(
-            self,
-            columns=tuple(
-                replace(column, may_be_sensitive=True) if signs.get(column.name) in RELATED_SIGNS else column
-                for column in self.columns
-            ),
-        )
+    def mark_sensitive(self, names: Collection[str]) -> TableGuess:
+        """Marks columns that may be sensitive."""
+        marked = [replace(column, may_be_sensitive=True) if column.name in names else column for column in self.columns]
+        return replace(self, columns=tuple(marked))
 
     def mark_predictive(self, predictive: Collection[str], sensitive: str, *, is_sure: bool) -> TableGuess:
         """Marks predictive columns, and drops them if the column they disclose is surely sensitive."""

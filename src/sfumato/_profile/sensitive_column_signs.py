@@ -16,13 +16,14 @@ SENSITIVE_PARTS = re.compile(
     "|psych|suicid|dementia|epilep|hepatit|hypertens|arthrit|allerg|infect|covid|pregnan|abortion|contracep|sexual"
     "|addict|alcohol|medicat|medicin|medicament|medikament|antibioti|insulin|treatment|therap|prescri|vaccin|disabilit"
     "|disabled|handicap|genotyp|genetic|income|salar[iy]|religio|ethnic|politic|offen[cs]e|convict|depress"
-    "|krankheit|erkrankung|befund|einkommen|gehalt|schwanger|maladie|revenu|enfermedad|embaraz|behandlung"
+    "|krankheit|erkrankung|befund|einkommen|gehalt|schwanger|maladie|revenu|enfermedad|embaraz|behandlung|obes"
 )
 """Parts of words that are often sensitive, wherever they occur in the name of a column."""
 SENSITIVE_WORDS = re.compile(
     "(icd|hiv|mental|kidney|heart(?!h)|stroke|smok|drug|criminal|earning).*"
-    "|(ms|apr|ap)?drg.*|[a-z]*(?<!se)wages?|conditions?|aids|crimes?|rac(e|es|ial)|debts?|orientation|results?|outcomes?"
-    "|scores?|grades?|procedures?|proc[0-9]+|(dx|px|rx|dg|dgn|pdx|sdx|prdx)[0-9]*|meds?|bmi|iq|stds|stis?|lohn|ops[0-9]*"
+    "|(ms|apr|ap)?drg.*|[a-z]*(?<!se)wages?|[a-z]*(results?|outcomes?|(?<!under)scores?|(?<!up)(?<!down)(?<!centi)grades?)"
+    "|conditions?|aids|crimes?|rac(e|es|ial)|debts?|orientation|procedures?|proc[0-9]+|meds?|bmi|iq|stds|stis?|lohn"
+    "|(dx|px|rx|dg|dgn|pdx|sdx|prdx|ops)[0-9]*"
 )
 """Words of names that are often sensitive, where the same letters within another word are not."""
 SENSITIVE_NAMES = ("std",)

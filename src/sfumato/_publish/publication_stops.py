@@ -130,9 +130,8 @@ def _list_disclosed_groups(
     column_predictions: Sequence[ColumnPrediction],
 ) -> Iterator[Notice]:
     """Columns that disclose the values of some people nearly with certainty, such as a test for one disease."""
-    sample, bound, risks = table_scan.sample, request.spec.bound, request.accepted_risks
-    if bound is None:
-        return
+    sample, risks = table_scan.sample, request.accepted_risks
+    bound = request.spec.bound or propose_bound()  # other guarantees have no prior that says what is rare
     _, named = list_disclosing_columns(column_predictions) or (None, [])
     share_in_group = max(NEARLY_CERTAIN, float(bound.posterior))
     for target in targets:

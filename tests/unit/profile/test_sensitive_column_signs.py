@@ -42,7 +42,20 @@ SENSITIVE = (
 ORDINARY = (
     *("age", "sex", "gender", "region", "ward", "admitted", "admission_type", "weight", "height", "marital_status"),
     *("education", "occupation", "country", "native_country", "year", "discharge_disposition", "discharge_date", "los"),
-    *("hearth", "brace", "terrace", "trace", "grace_period", "upgrade", "archive", "clinic_date", "basic_duration"),
+    *(
+        "hearth",
+        "centigrade",
+        "downgraded",
+        "underscore",
+        "brace",
+        "terrace",
+        "trace",
+        "grace_period",
+        "upgrade",
+        "archive",
+        "clinic_date",
+        "basic_duration",
+    ),
     *(
         "sewage",
         "learning_hours",
