@@ -411,7 +411,9 @@ def test_of_a_wide_table_the_columns_that_tell_most_are_shown(desk: Path) -> Non
     assert "│ all 50 " in outcome.out
     assert "38 further columns disclose no more" in outcome.words
     assert len(succeed(*asked, "--json").json["exposures"]) == 51
-    succeed("publish", *asked[1:], "--out", "release", "-q")
+    (stop,) = list_stops("publish", *asked[1:], "--out", "release")
+    assert (stop["code"], stop["columns"]) == ("column-discloses", ["c37"]), "whoever has a letter has that disease"
+    succeed("publish", *asked[1:], "--out", "release", "-q", "--accept-disclosing", "c37=made up")
     shown = succeed("info", "release").words
     assert "11 further columns (query: DESCRIBE release)" in shown
     assert len(succeed("query", "release", "DESCRIBE release", "--json").json["rows"]) == 51

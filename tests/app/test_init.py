@@ -75,7 +75,7 @@ def test_roles_are_guessed(hospital: Path) -> None:
         "person": "patient_nbr",
         "identifier": ["encounter_id", "notes"],
         "drop": ["last_name", "weight", "zip"],
-        "public": ["race", "gender", "age", "admitted", "ward", "labs"],
+        "public": ["gender", "age", "admitted", "ward", "labs"],
     }
     assert listed(text)[-2:] == ['# "income"', '# "diagnosis"'], "what looks sensitive is never public by default"
     assert list(written["ranges"]) == ["admitted", "income"], "days can be looked up, incomes are nearly unique"
@@ -195,7 +195,8 @@ def test_completed_file_is_planned_and_published(desk: Path) -> None:
     assert 'person = "patient_nbr"' in text.splitlines()
     assert "one_row" not in text
     text = decided(text, "sensitive", "posterior", "age", "labs").replace('# "income",', '"income",')
-    text = text.replace('sensitive = "income"', 'sensitive = "diagnosis"')
+    text = text.replace('# "race",', '"race",').replace('sensitive = "income"', 'sensitive = "diagnosis"')
+    text += '[accept_disclosing]\nrace = "these people are made up"\nincome = "these people are made up"\n'
     (desk / "request.toml").write_text(text)
     succeed("plan", "request.toml")
     succeed("publish", "request.toml")

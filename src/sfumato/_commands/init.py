@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from sfumato._commands.request_draft import check_place, draft
 from sfumato._profile.role_guessing import TableGuess, guess_table
+from sfumato._profile.sensitive_column_signs import Sign, find_sensitive_signs, is_usually_protected
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader_registry import find_reader_of_address
 from sfumato._readers.tables_in_files import split_table_name
+from sfumato._records.column_codes import CodedColumn
 from sfumato._release.staging import place_file
 from sfumato._request.schema import Role
 from sfumato._risk.attackers.predictive_columns import find_predictive_columns
@@ -51,10 +55,14 @@ def init(
 
 
 def guess_roles(table: str, sensitive: Sequence[str], read: ReadOptions) -> TableGuess:
-    """Guess the roles of columns, with those that predict a sensitive column, or one that is likely to be sensitive."""
+    """Guess the roles of columns, with those that resemble or predict a sensitive column, or a likely one."""
     guess, rows = guess_table(table, read=read)
+    if sensitive:
+        signs = find_sensitive_signs(*_select_coded(rows, sensitive))
+        guess = guess.mark_sensitive([name for name, sign in signs.items() if sign in (Sign.FAMILY, Sign.VALUES)])
     column_names = rows.column_names
-    likely_names = sensitive or [column.name for column in guess.columns if column.may_be_sensitive][:1]
+    likely_columns = [column.name for column in guess.columns if column.may_be_sensitive]
+    likely_names = sensitive or sorted(likely_columns, key=is_usually_protected, reverse=True)[:1]
     for sensitive_name in (name for name in likely_names if name in column_names):
         others = [
             column.name
@@ -65,3 +73,12 @@ def guess_roles(table: str, sensitive: Sequence[str], read: ReadOptions) -> Tabl
             find_predictive_columns(rows, others, sensitive_name), sensitive_name, is_sure=bool(sensitive)
         )
     return guess
+
+
+def _select_coded(rows: pa.Table, sensitive: Sequence[str]) -> tuple[list[CodedColumn], list[CodedColumn]]:
+    """All columns of a table with their different values, and the sensitive ones among them."""
+    columns = [
+        CodedColumn(name, column.combine_chunks().unique().drop_null(), column.null_count > 0)
+        for name, column in zip(rows.column_names, rows.columns, strict=True)
+    ]
+    return columns, [column for column in columns if column.name in sensitive]

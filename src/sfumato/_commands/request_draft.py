@@ -18,6 +18,7 @@ from pathlib import Path
 from sfumato._core.object_store import Address
 from sfumato._core.small_text_files import TOML
 from sfumato._profile.role_guessing import ColumnGuess, TableGuess
+from sfumato._profile.sensitive_column_signs import is_usually_protected
 from sfumato._profile.untidy_values import Untidy
 from sfumato._readers import tables_in_files
 from sfumato._readers.read_options import POINT
@@ -258,7 +259,7 @@ class _DraftWriter:
         self.columns = [column for column in guess.columns if column.name not in sensitive]
         candidates = sorted(
             (column for column in self.columns if self._may_be_chosen(column)),
-            key=lambda column: column.role is not Role.PUBLIC,
+            key=lambda column: (column.role is not Role.PUBLIC, not is_usually_protected(column.name)),
         )
         self.likely_columns = [column.name for column in candidates][:MOST_LIKELY]
         self.example_column = next(iter((*sensitive, *self.likely_columns)), ANY_COLUMN)

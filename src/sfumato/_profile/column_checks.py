@@ -52,10 +52,10 @@ def check_compound(schema: Schema) -> None:
     """Refuse a compound whose columns have no declared values: the combinations that occur are often one person's."""
     undeclared = schema.list_undeclared()
     if schema.compound and undeclared:
+        files = ", ".join(f"{name!r}: Path('FILE')" for name in undeclared)
         raise SchemaError(
             f"the columns of the compound {schema.sensitive_name!r} need declared values, because a combination that "
-            "occurs may be one person's; list the possible values of "
-            f"{' and '.join(map(repr, undeclared))} (`domains={{{undeclared[0]!r}: Path('FILE')}}`).",
+            f"occurs may be one person's; list the possible values of each in a file (`domains={{{files}}}`).",
             code="combinations-undeclared",
             fields={"column": undeclared[0]},
         )
@@ -215,8 +215,8 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
     if column.name in schema.list_undeclared() and _has_many_numbers(column):
         raise SchemaError(
             f"the sensitive column {column.name!r} holds numbers, and each of them would be listed in the release; "
-            f"publish them in ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`), or list the possible values "
-            f"(`domains={{{column.name!r}: Path('FILE')}}`).",
+            f"publish them in ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`), which `sfumato init` proposes, or "
+            f"list the possible values (`domains={{{column.name!r}: Path('FILE')}}`).",
             code="numbers-undeclared",
             fields={"column": column.name},
         )

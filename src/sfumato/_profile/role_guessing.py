@@ -14,7 +14,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +25,17 @@ from sfumato._core.small_text_files import LONGEST_VALUE
 from sfumato._profile.column_checks import explain_uniqueness
 from sfumato._profile.persons import PersonCounts, find_extremes
 from sfumato._profile.ranges import is_fractional
+from sfumato._profile.sensitive_column_signs import (
+    DIRECT_NAME,
+    PERSON_NAME,
+    Sign,
+    find_name_sign,
+    find_value_sign,
+    get_letters,
+)
 from sfumato._profile.table_profile import ColumnProfile
 from sfumato._profile.untidy_values import (
     Untidy,
-    are_icd_codes,
     find_missing_numbers,
     find_untidy_kinds,
     group_by_kind,
@@ -106,20 +112,6 @@ BATCH_ROWS = 1 << 16
 MANY_NUMBERS = 20
 """Numbers and dates with more distinct values than this are better published in ranges."""
 
-PERSON = re.compile(
-    "(patient|patienten|paciente|pat|pt|person|personen|subject|participant|respondent|member|insured|insurance|insuree"
-    "|versicherten|client|customer|citizen|resident|employee|student|pupil|user|people|taxpayer|household)s?"
-    "(id|nbr|nr|no|num|number|nummer|numero|key|code|identifier)|(id|no|num|numero)(patient|paciente)"
-    "|hospital(nbr|nr|no|num|number|nummer)|nhs(no|number)|seqn|eid"
-    "|patient|person|subject|mrn|ssn|usubjid|subjid|pid|kvnr|nationalid|socialsecurity(number|no|nbr)?"
-)
-"""Names of columns that identify the person of a row, without spaces and punctuation."""
-NAME_COLUMNS = re.compile(
-    "(patient|person|subject|customer|client|employee|contact)?(name|firstname|lastname|surname|fullname|givenname"
-    "|familyname|forename|maidenname|middlename|email|emailaddress|mail|phone|phonenumber|telephone|mobile|fax|address"
-    "|street|streetaddress|passport|passportnumber|iban|licenseplate|ipaddress|url)"
-)
-"""Names of columns that directly name a person."""
 CODES = frozenset(
     {
         *(
@@ -142,25 +134,9 @@ CODES = frozenset(
     }
 )
 """Words in the names of numeric columns that are not quantities."""
-SENSITIVE = re.compile(
-    "diag|(^|[^a-z])dx|disease|icd|illness|condition|hiv|cancer|drug|medication|treatment|therap|income|salary|wage|debt|religio"
-    "|ethnic|orientation|politic|offen[cs]e|crime|result|outcome|score|grade"
-    "|krankheit|erkrankung|befund|einkommen|gehalt|maladie|revenu|enfermedad"
-)
-"""Parts of the names of columns that are often sensitive."""
 ROW_NUMBER = "numbers the rows, so it does not show whether a person has several"
 CSV_FLOAT = ".0"
 """The end of a whole number in a CSV column of numbers with fractions."""
-
-
-def is_person_name(name: str) -> bool:
-    """Whether the name of a column says that it identifies persons."""
-    return PERSON.fullmatch(_get_letters(name)) is not None
-
-
-def _get_letters(name: str) -> str:
-    """The letters of a name, without accents and capitals."""
-    return re.sub("[^a-z]", "", normalize("NFKD", name.lower()))
 
 
 @dataclass(frozen=True)
@@ -211,6 +187,11 @@ class TableGuess:
     """Strings that occur and may be such markers."""
     decimal: str = POINT
     """The decimal mark: a comma if strings are numbers with commas."""
+
+    def mark_sensitive(self, names: Collection[str]) -> TableGuess:
+        """Marks columns that may be sensitive."""
+        marked = [replace(column, may_be_sensitive=True) if column.name in names else column for column in self.columns]
+        return replace(self, columns=tuple(marked))
 
     def mark_predictive(self, predictive: Collection[str], sensitive: str, *, is_sure: bool) -> TableGuess:
         """Marks predictive columns, and drops them if the column they disclose is surely sensitive."""
@@ -378,7 +359,7 @@ def _guess(
         has_repeats=bool((profile.counts > 1).any()),
         is_ordered=pa.types.is_integer(kind) or pa.types.is_temporal(kind),
         is_time=pa.types.is_temporal(kind),
-        may_be_sensitive=bool(SENSITIVE.search(name.lower())) or are_icd_codes(profile.values),
+        may_be_sensitive=find_name_sign(name) is Sign.NAME or find_value_sign(profile.values) is not None,
         domain_size=len(profile.values) + bool(profile.missing),
         untidy_kinds=untidy_kinds,
         missing_numbers=tuple(f"{number:g}" for number in numbers),
@@ -388,13 +369,13 @@ def _guess(
 
 def _propose_role(guess: ColumnGuess, profile: ColumnProfile, rows: int) -> ColumnGuess:
     """The first role that fits; doubtful columns are dropped."""
-    letters = _get_letters(guess.name)
+    letters = get_letters(guess.name)
     is_discrete = len(profile.values) > 0 and (pa.types.is_string(profile.type) or pa.types.is_integer(profile.type))
     is_row_number = is_discrete and _numbers_rows(profile, rows)
-    if is_discrete and is_person_name(guess.name) and not (guess.may_be_sensitive or is_row_number):
+    if is_discrete and PERSON_NAME.fullmatch(letters) and not (guess.may_be_sensitive or is_row_number):
         gap_remarks = ("rows without a value must be completed or removed",) if profile.missing else ()
         return replace(guess.add_remarks(*gap_remarks), role=Role.PERSON, edges=())
-    if NAME_COLUMNS.fullmatch(letters):
+    if DIRECT_NAME.fullmatch(letters):
         return _mark_as_left_out(guess, "names people")
     if is_row_number or Untidy.FREE_TEXT in guess.untidy_kinds:
         return _mark_as_left_out(guess, *([ROW_NUMBER] if is_row_number else []))

@@ -28,7 +28,7 @@ from sfumato._profile.equivalence_classes import Uniqueness, compute_unique_with
 from sfumato._profile.persons import PersonGrouping, check_identifier, check_stated_persons
 from sfumato._profile.piece_offsets import PieceCounts
 from sfumato._profile.record_sample import Sample, encode_sample
-from sfumato._profile.role_guessing import is_person_name
+from sfumato._profile.sensitive_column_signs import PERSON_NAME, get_letters
 from sfumato._profile.table_profile import Profile, profile_table
 from sfumato._profile.table_warnings import (
     list_warnings,
@@ -137,7 +137,7 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
 def _list_person_names(schema: Schema, names: Sequence[str]) -> list[str]:
     """The unpublished columns whose names say that they identify persons."""
     published = schema.select_published(names)
-    return [name for name in names if name not in published and is_person_name(name)]
+    return [name for name in names if name not in published and PERSON_NAME.fullmatch(get_letters(name))]
 
 
 def _make_declared_domains(schema: Schema, names: Sequence[str], text: Sequence[str]) -> dict[str, pa.Array]:

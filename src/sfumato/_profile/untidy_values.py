@@ -154,10 +154,6 @@ DATE = (
     rf"|{DATE_PART}[./-]{DATE_PART}[./-]((18|19|20|21)?[0-9]{{2}}))([ T].*)?$"
 )
 """Anything that looks like a date."""
-ICD_10 = r"^[A-TV-Z][0-9][0-9AB](\.?[0-9A-Z]{1,4})?$"
-ICD_9 = r"^([0-9]{3}|V[0-9]{2}|E[0-9]{3})(\.[0-9]{1,2})?$"
-ICD_SHARE = 0.8
-FEWEST_CHAPTERS = 3
 PROBE = 64
 """The number of values that decide whether to look at all."""
 
@@ -196,23 +192,6 @@ def is_free_text(values: pa.Array, counts: Counts) -> bool:
         return False
     is_sentence = pc.greater_equal(pc.count_substring(values, " "), SPACES_OF_A_SENTENCE)
     return bool(2 * pc.sum(is_sentence).as_py() > len(values))
-
-
-def are_icd_codes(values: pa.Array) -> bool:
-    """Whether most strings look like codes of the International Classification of Diseases.
-
-    Numbers of people often begin with one letter, and codes with several, unless they have a point.
-    """
-    if not pa.types.is_string(values.type) or not len(values):
-        return False
-    for pattern in (ICD_10, ICD_9):
-        codes = values.filter(pc.match_substring_regex(values, pattern))
-        letters = pc.unique(pc.utf8_slice_codeunits(codes, 0, 1))
-        has_points = pc.any(pc.match_substring(codes, ".")).as_py()
-        has_letters = pc.any(pc.utf8_is_alpha(letters)).as_py()
-        if len(codes) >= ICD_SHARE * len(values) and has_letters and (has_points or len(letters) >= FEWEST_CHAPTERS):
-            return True
-    return False
 
 
 def _all_match(values: pa.Array, pattern: str) -> bool:

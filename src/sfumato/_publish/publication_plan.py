@@ -32,7 +32,8 @@ from sfumato._profile.table_warnings import warn_of_frequent_values
 from sfumato._publish.planned_columns import PlannedColumn, list_planned_columns
 from sfumato._publish.planning_draws import choose_planning_draws
 from sfumato._publish.publication_stops import (
-    add_proposals,
+    NOTABLE_DISCLOSED_SHARE,
+    has_unique_records,
     list_mechanism_stops,
     list_table_stops,
     list_undecided_stops,
@@ -74,8 +75,6 @@ NOTABLE_UNIQUE_SHARE = 0.05
 """The share of unique records from which a notice is given."""
 LARGEST_USUAL_AMPLIFICATION = 19
 """The factor on odds by which a belief of one half rises to 95%; a larger one is hardly a protection."""
-NOTABLE_DISCLOSED_SHARE = 0.001
-"""A smaller share of disclosed records may occur by chance."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,8 @@ def decide_columns(request: Request, names: Sequence[str]) -> Request:
             check_named_columns([("accept_disclosing", accepted)], names)
         if not any(request.schema.get_role(name) in (Role.PUBLIC, Role.UNDECIDED) for name in matches):
             raise SchemaError(
-                f"column {accepted!r} is not public, so there is nothing to accept; do not name it there.",
+                f"column {accepted!r} is not public, so there is nothing to accept; take it out of "
+                "`accept_disclosing=`.",
                 code="accepted-column-not-public",
                 fields={"column": accepted},
             )
@@ -265,12 +265,9 @@ def plan(
         options=_select_options(request, repeated_mechanism),
     )
     gains = compute_gains(publication_plan.choice, choose_again)
-    recodings = propose_recodings(request, table_survey)
     publication_plan = replace(
         publication_plan,
-        notices=tuple(add_proposals(notice, recodings) for notice in publication_plan.notices),
         gains=gains,
-        recodings=recodings,
         answers=answers,
         columns=columns,
         accepted_risks=request.accepted_risks,
@@ -367,10 +364,12 @@ def make_publication_plan(
     accepted = [column.name for column in table_survey.columns if request.accepted_risks.accepts_column(column.name)]
     column_predictions = measure_predictions(targets, accepted)
     exposures = run_planned_attacks(chosen, table_survey.sample, table_survey.sensitive, targets, draws)
+    needs_recodings = rivals or has_unique_records(request, table_survey)
+    recodings = propose_recodings(request, table_survey) if needs_recodings else None
     notices = [
-        *list_table_stops(request, table_survey, column_predictions),
+        *(stops := list_table_stops(request, table_survey, targets, column_predictions, recodings)),
         *list_mechanism_stops(request, table_survey, chosen, exposures),
-        *list_column_notices(request, table_survey, targets, column_predictions),
+        *list_column_notices(request, table_survey, targets, column_predictions, stops),
         *list_plan_notices(chosen, request.spec, request.schema.sensitive_name),
     ]
     return PublicationPlan(
@@ -379,6 +378,7 @@ def make_publication_plan(
         table_survey.uniqueness,
         (*table_survey.notices, *notices),
         tuple(column_predictions),
+        recodings=recodings,
         spec=request.spec,
         column=request.schema.sensitive_name,
     )
@@ -392,7 +392,11 @@ def _select_options(request: Request, repeated_mechanism: str | None) -> OptionV
 
 
 def list_column_notices(
-    request: Request, table_survey: TableScan, targets: Sequence[Target], column_predictions: Sequence[ColumnPrediction]
+    request: Request,
+    table_survey: TableScan,
+    targets: Sequence[Target],
+    column_predictions: Sequence[ColumnPrediction],
+    stops: Sequence[Notice] = (),
 ) -> list[Notice]:
     """Notices about public columns that disclose something, but do not stop the publication."""
     notices, sample, bound, risks = [], table_survey.sample, request.spec.bound, request.accepted_risks
@@ -425,13 +429,14 @@ def list_column_notices(
             notices.append(Notice("coarser-column", sentence, predictor.columns[0]))
     if bound is None:
         return notices
+    stopped = {name for stop in stops if stop.code == "column-discloses" for name in stop.columns}
     for target in targets:
         for name, codes in sample.columns.items():
             disclosed_records = count_disclosed_records(
                 codes, target.true_codes, target.size, float(bound.prior), float(bound.posterior)
             )
             share = disclosed_records / sample.records
-            if share >= NOTABLE_DISCLOSED_SHARE and not risks.accepts_column(name):
+            if share >= NOTABLE_DISCLOSED_SHARE and not risks.accepts_column(name) and name not in stopped:
                 sentence = (
                     f"public column {name!r} discloses the {target.name!r} of {share:.1%} of the records: among "
                     f"those with the same {name!r}, a value that is rare in the table (at most {bound.prior}) has "

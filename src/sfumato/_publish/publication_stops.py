@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
+from string import digits
 
 from sfumato._core.cell_values import format_values
 from sfumato._figures.number_format import format_exact_percent
@@ -13,18 +14,32 @@ from sfumato._profile.recoding_search import RecodingProposals
 from sfumato._profile.sensitive_column_signs import Sign, find_sensitive_signs
 from sfumato._profile.table_scan import TableScan
 from sfumato._publish.request import Request
+from sfumato._request.accepted_risks import PLACEHOLDER
 from sfumato._request.belief_bounds import propose_bound
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
+from sfumato._request.schema import ANY_CHARACTERS, Role, Schema, find_matches
 from sfumato._request.warnings import Notice
 from sfumato._risk.attackers.attack_result import Attack
-from sfumato._risk.attackers.predictive_columns import ColumnPrediction, list_disclosing_columns
+from sfumato._risk.attackers.attack_target import Target
+from sfumato._risk.attackers.predictive_columns import (
+    ColumnPrediction,
+    count_disclosed_records,
+    list_disclosing_columns,
+)
 from sfumato._risk.attackers.publication_gates import find_breach_stop, find_exposure_stop, measure_breaches
 
+MOST_NAMED = 10
+"""The most columns that a stop names; a program can read all of them."""
+NEARLY_CERTAIN = 0.9
+"""A value with a larger share of a group is nearly certain for each of its people."""
+NOTABLE_DISCLOSED_SHARE = 0.001
+"""A smaller share of disclosed records may occur by chance."""
+ALL_NAMES = "All names: `json=True`."
+FEWEST_IN_PATTERN = 3
+"""From so many numbered columns on, such as DX2 to DX20, one name with `*` stands for them."""
 MOST_PROPOSALS = 3
 """The most recodings among the ways out; the plan has a table of them."""
-REASON = "REASON"
-"""Stands for the words of the steward in a way out."""
 
 
 def list_undecided_stops(request: Request, names: Sequence[str]) -> list[Notice]:
@@ -33,29 +48,37 @@ def list_undecided_stops(request: Request, names: Sequence[str]) -> list[Notice]
     if not undecided:
         return []
     has = "column has" if len(undecided) == 1 else "columns have"
-    sentence = (
-        f"{len(undecided)} {has} no role yet: {format_values(undecided, len(undecided))}. Nothing is published unless "
-        "you say so."
-    )
-    ways_out = (
+    sentence = f"{len(undecided)} {has} no role yet: {_list_names(undecided)}. Nothing is published unless you say so."
+    ways_out: tuple[str, ...] = (
         f"Publish unchanged: `public={list(undecided)!r}`.",
         f"Leave out: `drop={list(undecided)!r}`.",
     )
+    if len(undecided) > MOST_NAMED:
+        ways_out = (
+            "Decide in a request file: `sfumato init` writes one, with a line for each column.",
+            "Or name the columns to publish (`public=['COL']`), and leave out all others: `drop=['*']`.",
+            ALL_NAMES,
+        )
     return [Notice("columns-undecided", sentence, None, {"columns": len(undecided)}, undecided, ways_out)]
 
 
 def list_table_stops(
-    request: Request, table_scan: TableScan, column_predictions: Sequence[ColumnPrediction]
+    request: Request,
+    table_scan: TableScan,
+    targets: Sequence[Target],
+    column_predictions: Sequence[ColumnPrediction],
+    recodings: RecodingProposals | None = None,
 ) -> list[Notice]:
     """Lists the risks of the table that the data steward has not accepted; they hold for every mechanism."""
     risks = request.accepted_risks
     stops = [
         *list_undecided_stops(request, [column.name for column in table_scan.columns]),
         *_list_sensitive_looks(request, table_scan),
-        *_list_disclosing(request, column_predictions),
+        *_list_disclosing(request, table_scan, column_predictions),
+        *_list_disclosed_groups(request, table_scan, targets, column_predictions),
     ]
-    if not risks.unique_records:
-        stops += _list_unique_records(request, table_scan)
+    if has_unique_records(request, table_scan):
+        stops.append(_make_unique_stop(request, table_scan, recodings))
     if not risks.uncovered_values:
         stops += _list_uncovered(request, table_scan)
     return stops
@@ -79,13 +102,15 @@ def _list_sensitive_looks(request: Request, table_scan: TableScan) -> Iterator[N
     for sign in Sign:
         names = tuple(name for name, found in signs.items() if found is sign and not risks.accepts_column(name))
         if names:
-            has = f"each {sign.value}" if len(names) > 1 else sign.value
-            sentence = f"{format_values(names, len(names))} {has}, and would be published unchanged."
-            numbers = {"columns": len(names)}
-            yield Notice("looks-sensitive", sentence, names[0], numbers, names, _list_column_ways_out(names))
+            has = "have" if len(names) > 1 else "has"
+            sentence = f"{_list_names(names)} {has} {sign.value}, and would be published without protection."
+            ways_out = _list_column_ways_out(names, request, table_scan)
+            yield Notice("looks-sensitive", sentence, names[0], {"columns": len(names)}, names, ways_out)
 
 
-def _list_disclosing(request: Request, column_predictions: Sequence[ColumnPrediction]) -> Iterator[Notice]:
+def _list_disclosing(
+    request: Request, table_scan: TableScan, column_predictions: Sequence[ColumnPrediction]
+) -> Iterator[Notice]:
     risks = request.accepted_risks
     open_predictions = [
         prediction for prediction in column_predictions if not risks.accepts_column(prediction.columns[0])
@@ -98,32 +123,119 @@ def _list_disclosing(request: Request, column_predictions: Sequence[ColumnPredic
             names[0],
             {"guessed": worst.success, "blindly": worst.blind_success},
             tuple(names),
-            _list_column_ways_out(names),
+            _list_column_ways_out(names, request, table_scan),
         )
 
 
-def _list_column_ways_out(names: Sequence[str]) -> tuple[str, ...]:
+def _list_disclosed_groups(
+    request: Request,
+    table_scan: TableScan,
+    targets: Sequence[Target],
+    column_predictions: Sequence[ColumnPrediction],
+) -> Iterator[Notice]:
+    """Columns that disclose the values of some people nearly with certainty, such as a test for one disease."""
+    sample, risks = table_scan.sample, request.accepted_risks
+    bound = request.spec.bound or propose_bound()  # other guarantees have no prior that says what is rare
+    _, named = list_disclosing_columns(column_predictions) or (None, [])
+    share_in_group = max(NEARLY_CERTAIN, float(bound.posterior))
+    for target in targets:
+        for name, codes in sample.columns.items():
+            if name in named or risks.accepts_column(name):
+                continue
+            count = count_disclosed_records(codes, target.true_codes, target.size, float(bound.prior), share_in_group)
+            share = count / sample.records
+            if share >= NOTABLE_DISCLOSED_SHARE:
+                yield Notice(
+                    "column-discloses",
+                    f"{name!r} discloses the {target.name!r} of {share:.1%} of records nearly with certainty: among "
+                    f"those with the same {name!r}, over {share_in_group:.0%} share one value, which at most "
+                    f"{bound.prior} of all have. Protecting {target.name!r} does not hide that.",
+                    name,
+                    {"records": count, "share": share},
+                    (name,),
+                    _list_column_ways_out((name,), request, table_scan),
+                )
+
+
+def _list_names(names: Sequence[str]) -> str:
+    """Lists the first few names."""
+    return format_values(names, MOST_NAMED)
+
+
+def _list_column_ways_out(names: Sequence[str], request: Request, table_scan: TableScan) -> tuple[str, ...]:
+    published = [column.name for column in table_scan.columns]
+    others = [name for name in published if name not in (*names, *request.schema.sensitive_columns)]
+    shortened = shorten_names(names, others)
+    dropped = shortened if all(_is_public_by_default(name, request.schema) for name in names) else list(names)
+    if len(shortened) > MOST_NAMED:
+        return (
+            "Name them in `drop=`, or move them in the request file that `sfumato init` writes.",
+            "Or accept the disclosure of each, with your reason: `accept_disclosing={'COL': 'REASON'}`.",
+            ALL_NAMES,
+        )
     return (
-        f"Leave out: `drop={list(names)!r}`.",
-        f"Or accept the disclosure, with your reason: `accept_disclosing={dict.fromkeys(names, REASON)!r}`.",
+        f"Leave out: `drop={dropped!r}`.",
+        f"Or accept the disclosure, with your reason: `accept_disclosing={dict.fromkeys(shortened, PLACEHOLDER)!r}`.",
     )
 
 
-def _list_unique_records(request: Request, table_scan: TableScan) -> Iterator[Notice]:
+def _is_public_by_default(name: str, schema: Schema) -> bool:
+    """Whether another name with `*` may give the column another role: it is undecided, or public by `*` alone."""
+    patterns = [pattern for pattern, role in schema.patterns if role is Role.PUBLIC and find_matches(pattern, [name])]
+    return schema.get_role(name) is Role.UNDECIDED or patterns == [ANY_CHARACTERS]
+
+
+def shorten_names(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Names of columns, where several that are numbered become one with `*` that matches no other column."""
+    stems = {name: name.rstrip(digits) for name in names}
+    counts = Counter(stems.values())
+    patterns = {
+        stem: stem + ANY_CHARACTERS
+        for stem, count in counts.items()
+        if count >= FEWEST_IN_PATTERN and stem and not find_matches(stem + ANY_CHARACTERS, others)
+    }
+    return list(dict.fromkeys(patterns.get(stems[name], name) for name in names))
+
+
+def has_unique_records(request: Request, table_scan: TableScan) -> bool:
+    """Whether more records are unique on the public columns than the limit, and nobody accepted it."""
     share = table_scan.uniqueness.after_bins.unique_share
-    if share <= request.unique_limit:
-        return
-    limit = format_exact_percent(float(request.unique_limit))
-    yield Notice(
+    return share > request.unique_limit and not request.accepted_risks.unique_records
+
+
+def _propose_changes(recodings: RecodingProposals | None, limit: float) -> str:
+    """The fewest changes of public columns that suffice, or all that are proposed; empty if there are none."""
+    if recodings is None or not (steps := recodings.combined or recodings.single[:1]):
+        return ""
+    needed = next((i for i, step in enumerate(steps, 1) if step.unique_share_after <= limit), len(steps))
+    settings = " ".join(step.setting for step in steps[:needed])
+    share = format_exact_percent(steps[needed - 1].unique_share_after)
+    return f"Or make several changes, which leave {share} of records unique: {settings}."
+
+
+def _list_single_changes(recodings: RecodingProposals | None) -> list[str]:
+    """The changes of one column that help most, each with its effect."""
+    return [
+        f"{recoding.description[:1].upper()}{recoding.description[1:]} (unique records fall to "
+        f"{format_exact_percent(recoding.unique_share_after)}): {recoding.setting}."
+        for recoding in (() if recodings is None else recodings.single[:MOST_PROPOSALS])
+    ]
+
+
+def _make_unique_stop(request: Request, table_scan: TableScan, recodings: RecodingProposals | None) -> Notice:
+    share = table_scan.uniqueness.after_bins.unique_share
+    limit, changes = float(request.unique_limit), _propose_changes(recodings, float(request.unique_limit))
+    return Notice(
         "records-unique",
-        f"{format_exact_percent(share)} of records are unique on the public columns (limit: {limit}). Anyone who knows "
-        "these columns of a person finds the record.",
+        f"{format_exact_percent(share)} of records are unique on the public columns (limit: "
+        f"{format_exact_percent(limit)}). Anyone who knows these columns of a person finds the record.",
         None,
         {"share": share, "limit": str(request.unique_limit)},
         (),
         (
-            "Drop columns (`drop=`), or publish them in wider ranges (`ranges=`).",
-            f"Or accept it, with your reason: `accept_unique={REASON!r}`.",
+            *_list_single_changes(recodings),
+            changes or "Drop columns (`drop=`), or publish them in wider ranges (`ranges=`).",
+            f"Or accept it, with your reason: `accept_unique={PLACEHOLDER!r}`.",
         ),
     )
 
@@ -133,18 +245,6 @@ def covers_somebody(histogram: Histogram, prior: Fraction) -> bool:
     limit = prior * histogram.total
     pairs = zip(histogram.values, histogram.counts, strict=True)
     return any(0 < count <= limit for value, count in pairs if value is not None)
-
-
-def add_proposals(notice: Notice, recodings: RecodingProposals | None) -> Notice:
-    """Puts the changes that help most before the other ways out of the stop about unique records."""
-    if notice.code != "records-unique" or recodings is None:
-        return notice
-    proposals = [
-        f"{recoding.description[:1].upper()}{recoding.description[1:]} (unique records fall to "
-        f"{format_exact_percent(recoding.unique_share_after)}): {recoding.setting}."
-        for recoding in recodings.single[:MOST_PROPOSALS]
-    ]
-    return replace(notice, ways_out=(*proposals, *notice.ways_out))
 
 
 def _list_uncovered(request: Request, table_scan: TableScan) -> Iterator[Notice]:
@@ -163,6 +263,6 @@ def _list_uncovered(request: Request, table_scan: TableScan) -> Iterator[Notice]
         (),
         (
             f"Choose a prior above the share of the values that need protection{example}.",
-            f"Or accept it, with your reason: `accept_uncovered={REASON!r}`.",
+            f"Or accept it, with your reason: `accept_uncovered={PLACEHOLDER!r}`.",
         ),
     )

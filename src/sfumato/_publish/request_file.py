@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sfumato._core.column_assignments import format_assignment
 from sfumato._core.object_store import Address
 from sfumato._core.small_text_files import read_toml
 from sfumato._publish.named_inputs import check_names_first
@@ -207,7 +208,9 @@ class _SettingsReader:
                 "accept_disclosing": self.check_reason,
             }
             read = readers.get(name, self.resolve_path)
-            self.settings[parameter] = [f"{column}={read(column, entry)}" for column, entry in value.items()]
+            self.settings[parameter] = [
+                format_assignment(column, read(column, entry)) for column, entry in value.items()
+            ]
         elif name in SECTIONS:
             for key, entry in value.items():
                 self.read_key(key, entry, name)

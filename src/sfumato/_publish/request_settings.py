@@ -7,6 +7,7 @@ from enum import EnumMeta
 from pathlib import Path
 from typing import Any
 
+from sfumato._core.column_assignments import split_assignment
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.option_fields import Flag, list_flags
 from sfumato._planning.mechanism_choice import AUTO
@@ -168,15 +169,15 @@ def make_options(settings: Mapping[str, Any], spec: PrivacySpec) -> dict[str, An
 
 
 def parse_assignments(assignments: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:
-    """Splits `NAME=VALUE` assignments; the name of a column may contain the sign, and edges cannot."""
+    """Splits `NAME=VALUE` assignments; before edges of ranges, the name of a column may contain the sign."""
     if (wrong := next((assignment for assignment in assignments if "=" not in assignment), None)) is not None:
         raise SchemaError(f"{wrong!r} should be written as {form}.", code="wrong-assignment", fields={"form": form})
-    pairs = [item.rpartition("=") if at_last else item.partition("=") for item in assignments]
-    names = [name for name, _, _ in pairs]
+    pairs = [split_assignment(item, at_last=at_last) for item in assignments]
+    names = [name for name, _ in pairs]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise SchemaError(
             f"{twice!r} was given twice ({form}); give it once.",
             code="repeated-assignment",
             fields={"name": twice, "form": form},
         )
-    return [(name, value) for name, _, value in pairs]
+    return pairs

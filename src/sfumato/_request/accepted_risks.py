@@ -10,7 +10,7 @@ from typing import Self
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._figures.number_format import format_exact_percent
-from sfumato._request.schema import find_matches
+from sfumato._request.schema import ANY_CHARACTERS, find_matches
 from sfumato.errors import SpecError
 
 BREACH_LIMIT = Fraction(1, 100)
@@ -23,6 +23,8 @@ LONGEST_REASON = 300
 """A reason is printed on the certificate, which is one page."""
 OLD_KEYS = ("telling", "exposure", "marginal_prior")
 """The keys of accepted risks in releases that are older than reasons."""
+PLACEHOLDER = "REASON"
+"""Stands for the words of the data steward in a way out."""
 NO_REASON = "no reason was recorded"
 """The reason in releases that are older than reasons."""
 
@@ -142,6 +144,13 @@ def read_reason(argument: str, reason: object) -> str:
             code="reason-missing",
             fields={"argument": argument},
         )
+    if words == [PLACEHOLDER]:
+        raise SpecError(
+            f"`{argument}=` has the placeholder {PLACEHOLDER}; write your reason in its place, because the release "
+            "prints it.",
+            code="reason-missing",
+            fields={"argument": argument},
+        )
     if len(text := " ".join(words)) > LONGEST_REASON:
         raise SpecError(
             f"the reason in `{argument}=` has {len(text)} characters; write at most {LONGEST_REASON}.",
@@ -157,6 +166,13 @@ def read_column_reasons(argument: str, reasons: Mapping[str, str]) -> tuple[tupl
         raise SpecError(
             f"`{argument}=` needs a reason for each column, such as {{'ward': 'is on the door of the room'}}.",
             code="reason-missing",
+            fields={"argument": argument},
+        )
+    if any(not name.strip(ANY_CHARACTERS) for name in reasons):
+        raise SpecError(
+            f"`{argument}=` accepts columns by name, or several with a name such as 'DX*'; '*' alone would accept "
+            "columns that nobody has looked at.",
+            code="accepts-every-column",
             fields={"argument": argument},
         )
     read_reasons = tuple((name, read_reason(argument, reason)) for name, reason in reasons.items())

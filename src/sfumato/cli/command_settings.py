@@ -10,6 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from sfumato._core.column_assignments import split_assignment
 from sfumato._core.option_fields import OptionValues
 from sfumato._core.small_text_files import TOML
 from sfumato._publish.request_file import COLUMN_SECTIONS, TABLE, RequestFile, list_keys
@@ -155,10 +156,10 @@ def _reset(ctx: typer.Context, names: Sequence[str]) -> None:
 
 
 def _decide_roles(ctx: typer.Context, columns_by_role: Mapping[str, Sequence[str]]) -> None:
-    """Removes a column from the file's lists where the command line gives it another role."""
-    for role in columns_by_role:
+    """Removes a column from the file's lists where the command line gives it another role; two roles stay an error."""
+    for role, own in columns_by_role.items():
         others = {name for other, names in columns_by_role.items() if other != role for name in names}
-        ctx.params[role] = [name for name in ctx.params[role] if name not in others]
+        ctx.params[role] = [name for name in ctx.params[role] if name in own or name not in others]
 
 
 def takes_list(parameter: Any) -> bool:
@@ -176,9 +177,9 @@ def _merge_column_settings(name: str, from_file: Sequence[str], from_command_lin
     """Merges the column settings of file and command line; for the same column the command line wins."""
     if name in MERGED_OPTIONS:
         return list(dict.fromkeys((*from_file, *from_command_line)))
-    repeated_columns = {setting.partition("=")[0] for setting in from_command_line}
+    repeated_columns = {split_assignment(setting)[0] for setting in from_command_line}
     return [
-        *(setting for setting in from_file if setting.partition("=")[0] not in repeated_columns),
+        *(setting for setting in from_file if split_assignment(setting)[0] not in repeated_columns),
         *from_command_line,
     ]
 

@@ -10,8 +10,10 @@ import re
 import shlex
 from collections.abc import Mapping
 
+from sfumato._core.column_assignments import format_assignment
 from sfumato._core.option_fields import list_flags
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
+from sfumato._terminal_safe import UNPRINTABLE, is_printable
 from sfumato.cli.option_group import join_list
 from sfumato.mechanisms import REGISTRY
 
@@ -22,6 +24,8 @@ LIST_ARGUMENTS = (
     *("public", "values", "fail_on"),
 )
 """Arguments whose option takes a list with commas, in which a text with a comma is quoted."""
+LAST_ASCII = 0x7F
+"""Up to here, a character is one byte; a shell takes `\\x` for a byte."""
 REQUIREMENT = "spec"
 """The argument whose options depend on the kind of requirement."""
 _QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
@@ -54,7 +58,21 @@ def _format_argument(name: str, value_text: str) -> str:
         texts = _list_option_texts([value] if name in LIST_ARGUMENTS and isinstance(value, str) else value)
     except (ValueError, SyntaxError, LookupError, TypeError):
         return f"{flag} {value_text}"
-    return flag if texts is None else " ".join(f"{flag} {shlex.quote(text)}" for text in texts)
+    if texts is None:
+        return flag
+    return " ".join(f"{flag} {_quote(text)}" for text in texts)
+
+
+def _quote(text: str) -> str:
+    r"""Quotes a text for a shell; bash and zsh read what cannot be printed as an escape: `$'first\x0asecond'`."""
+    if is_printable(text):
+        return shlex.quote(text)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{UNPRINTABLE.sub(lambda match: _escape_for_shell(ord(match[0])), escaped)}'"
+
+
+def _escape_for_shell(code: int) -> str:
+    return f"\\x{code:02x}" if code < LAST_ASCII else f"\\U{code:08x}"
 
 
 def find_option_name(argument: str) -> str:
@@ -95,7 +113,7 @@ def _list_option_texts(value: object) -> list[str] | None:
     if value is True:
         return None
     if isinstance(value, Mapping):
-        return [f"{key}={_join(item)}" for key, item in value.items()]
+        return [format_assignment(key, _join(item)) for key, item in value.items()]
     return [join_list(map(_join, value))] if isinstance(value, list | tuple) else [_join(value)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,9 @@ from typer.core import TyperGroup
 
 import sfumato
 from command_line import people, run, succeed, write_csv
+from sfumato._publish.request_settings import parse_assignments
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
+from sfumato._terminal_safe import is_printable
 from sfumato.cli.app import build
 from sfumato.cli.argument_names import name_arguments_in_json
 from sfumato.cli.flags import LIST_ARGUMENTS, format_flag, name_flags
@@ -83,7 +86,22 @@ def test_sentence_without_an_argument_stays(sentence: str) -> None:
     assert name_flags(sentence) == sentence
 
 
-@given(st.lists(st.text(), min_size=1))
+def test_name_that_cannot_be_printed_can_be_pasted_into_bash() -> None:
+    names = ["two\nlines", "tab\t'quoted'", "soft\u00adhyphen \\n", "left\u202eright", "plain $'name'"]
+    flags = name_flags(f"`drop={names!r}`")
+    assert is_printable(flags)
+    pasted = subprocess.run(["bash", "-c", f"printf '%s\\1' {flags}"], capture_output=True, text=True, check=True)
+    option, text = pasted.stdout.split("\1")[:-1]
+    assert (option, split_list(text)) == ("--drop", names)
+
+
+def test_column_whose_name_has_the_sign_of_a_setting_is_named_in_quotes() -> None:
+    settings = {"a=b": "why = how", '"': "x", "plain": "y=z"}
+    flags = shlex.split(name_flags(f"`accept_disclosing={settings!r}`"))
+    assert dict(parse_assignments(flags[1::2], "COL=REASON")) == settings
+
+
+@given(st.lists(st.text().filter(is_printable), min_size=1))
 def test_any_name_can_be_pasted_into_a_shell(names: list[str]) -> None:
     """Also one with a backquote, quotes, or what looks like an argument."""
     *_, flags = name_flags(f"column {names[0]!r} is unique; leave it out: `drop={names!r}`").partition("leave it out: ")

@@ -11,7 +11,6 @@ import pytest
 from sfumato._profile.table_warnings import UNTIDY_NOTICES
 from sfumato._profile.untidy_values import (
     Untidy,
-    are_icd_codes,
     find_missing_numbers,
     find_untidy_kinds,
     group_by_kind,
@@ -121,19 +120,3 @@ def test_every_kind_has_its_notice() -> None:
     assert {kind: make("", None, {}).code for kind, make in UNTIDY_NOTICES.items()} == {
         kind: kind.value.code for kind in Untidy
     }
-
-
-@pytest.mark.parametrize(
-    ("values", "is_code"),
-    [
-        (["E11.9", "I10", "J44"], True),
-        (["A10", "B20", "C30", "unknown", "D40", "E50"], True),
-        (["250.83", "V57", "276"], True),
-        (["P1001", "P1002", "P1003"], False),
-        (["276", "250"], False),
-        (["north", "south"], False),
-        ([], False),
-    ],
-)
-def test_codes_of_diagnoses_are_recognised(values: list[str], is_code: bool) -> None:
-    assert are_icd_codes(pa.array(values, pa.string())) is is_code

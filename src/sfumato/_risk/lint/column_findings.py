@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from sfumato._core.array_types import Floats
 from sfumato._profile.column_checks import explain_uniqueness
-from sfumato._profile.role_guessing import MANY_NUMBERS, NAME_COLUMNS, PERSON
+from sfumato._profile.role_guessing import MANY_NUMBERS
+from sfumato._profile.sensitive_column_signs import is_named_for_persons
 from sfumato._profile.table_profile import ColumnProfile
 from sfumato._risk.inspected_table import CodedValues
 from sfumato._risk.lint.findings import Finding
@@ -47,12 +48,6 @@ def inspect_column(column: CodedValues, rows: int) -> Iterator[Finding]:
         yield finding
     if precision_finding := _find_needless_precision(profile):
         yield precision_finding
-
-
-def is_named_for_persons(name: str) -> bool:
-    """Whether the name of a column says that it identifies people."""
-    letters = re.sub("[^a-z]", "", name.lower())
-    return bool(PERSON.fullmatch(letters) or NAME_COLUMNS.fullmatch(letters))
 
 
 def _is_row_number(profile: ColumnProfile, rows: int) -> bool:

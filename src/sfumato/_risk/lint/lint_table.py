@@ -18,6 +18,7 @@ from sfumato._core.object_store import Address
 from sfumato._engines.engine import Progress
 from sfumato._engines.local_engine import ignore_progress
 from sfumato._profile.equivalence_classes import compute_class_size_shares
+from sfumato._profile.sensitive_column_signs import is_named_for_persons
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import AnyTable
@@ -37,7 +38,7 @@ from sfumato._risk.lint.betting_tests import (
     compute_order_capital,
     compute_pairing_capital,
 )
-from sfumato._risk.lint.column_findings import inspect_column, is_named_for_persons
+from sfumato._risk.lint.column_findings import inspect_column
 from sfumato._risk.lint.file_findings import inspect_csv, inspect_parquet
 from sfumato._risk.lint.findings import Finding, LintReport
 from sfumato._risk.privacy_models.table_groups import group_records
