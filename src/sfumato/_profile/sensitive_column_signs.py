@@ -1,4 +1,4 @@
-"""Finds public columns that look sensitive: by their name, their codes, or values shared with the protected column."""
+"""Finds public columns that look sensitive by their name, their codes, or values that the protected column has too."""
 
 from __future__ import annotations
 
@@ -21,35 +21,41 @@ SENSITIVE_NAME = re.compile(
 )
 """Parts of the names of columns that are often sensitive."""
 SENSITIVE_WORDS = re.compile(r"dx\d*|px\d*|rx\d*|bmi|std|iq")
-"""Words of names that are often sensitive, where the same letters within a word are not."""
+"""Whole words in names of columns that are often sensitive. The same letters within a longer word do not count."""
 CODE_LISTS = (
     re.compile(r"[A-TV-Z]\d[0-9AB](\.?[0-9A-Z]{1,4})?"),  # ICD-10
     re.compile(r"(\d{3}|V\d\d|E\d{3})\.\d{1,2}"),  # ICD-9
     re.compile(r"[A-V]\d{2}[A-Z]{2}\d{2}"),  # ATC: medicines
 )
 FEWEST_CODES, CODE_SHARE = 5, 0.8
-"""A column of codes has at least this many different values, of which this share has the form of a code list."""
+"""A column of codes has at least this many different values.
+
+At least this share of the values looks like codes of a list.
+"""
 SHORTEST_STEM = 2
-"""The fewest letters by which two names belong to one family, such as DX1 and DX2."""
+"""Two names such as DX1 and DX2 belong to one family if they share at least this many letters."""
 SHORTEST_PART = 5
-"""The fewest letters of a name that is part of another one, such as diagnosis in secondary_diagnosis."""
+"""The fewest letters of a name that is sought in other names, such as diagnosis in secondary_diagnosis."""
 SHARED_SHARE = 0.9
-"""A column shares the values of the protected one if the latter has this share of its different values."""
+"""A column shares the values of the protected column if at least this share of its different values occur there."""
 
 
 class Sign(StrEnum):
-    """The reason why a column looks sensitive; its value completes the sentence about the column."""
+    """The sign by which a column looks sensitive. The text of a sign completes a sentence about the column."""
 
     FAMILY = "has a name like the protected column"
     NAME = "has a name that is often sensitive"
-    CODES = "holds codes of diseases or medicines"
+    CODES = "contains codes of diseases or medicines"
     VALUES = "has the values of the protected column"
 
 
 def find_sensitive_signs(
     columns: Sequence[TableColumn], protected: Sequence[CodedColumn], ranges: Collection[str] = ()
 ) -> dict[str, Sign]:
-    """Finds the columns that look sensitive, each with the first sign; columns in ranges are judged by name only."""
+    """Finds the columns that look sensitive, with the first sign of each.
+
+    Columns in ranges are judged only by their name.
+    """
     names = {column.name for column in protected}
     signs = {}
     for column in columns:
@@ -88,7 +94,10 @@ def _find_value_sign(values: pa.Array, protected: Sequence[CodedColumn]) -> Sign
 
 
 def _has_shared_values(values: pa.Array, protected_values: pa.Array) -> bool:
-    """Whether a column has the values of the protected one. Numbers must agree fully: many columns have 0 and 1."""
+    """Whether a column has the values of the protected column.
+
+    All numbers must agree, because many columns have 0 and 1.
+    """
     if len(values) <= 1 or values.type != protected_values.type:
         return False
     shared = pc.sum(pc.is_in(values, protected_values)).as_py() or 0
