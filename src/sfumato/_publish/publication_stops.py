@@ -1,4 +1,4 @@
-"""Lists the decisions that the data steward must make before a table is published, each with its ways out."""
+"""Lists the decisions that the data steward must make before publishing, with the options for each."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from sfumato._risk.attackers.predictive_columns import ColumnPrediction, list_di
 from sfumato._risk.attackers.publication_gates import find_breach_stop, find_exposure_stop, measure_breaches
 
 REASON = "REASON"
-"""Stands for the words of the steward in a way out."""
+"""Stands for the data steward's reason in a proposed setting."""
 
 
 def list_undecided_stops(request: Request, names: Sequence[str]) -> list[Notice]:
-    """Lists the stop for columns without a role; needs only the names of the columns."""
+    """Lists the stop for columns without a role, from the names of the columns alone."""
     undecided = request.schema.list_undecided(names)
     if not undecided:
         return []
     has = "column has" if len(undecided) == 1 else "columns have"
     sentence = (
-        f"{len(undecided)} {has} no role yet: {format_values(undecided, len(undecided))}. Nothing is published unless "
-        "you say so."
+        f"{len(undecided)} {has} no role yet: {format_values(undecided, len(undecided))}. Give each of these columns "
+        "a role."
     )
     ways_out = (
         f"Publish unchanged: `public={list(undecided)!r}`.",
-        f"Leave out: `drop={list(undecided)!r}`.",
+        f"Drop: `drop={list(undecided)!r}`.",
     )
     return [Notice("columns-undecided", sentence, None, {"columns": len(undecided)}, undecided, ways_out)]
 
@@ -41,7 +41,7 @@ def list_undecided_stops(request: Request, names: Sequence[str]) -> list[Notice]
 def list_table_stops(
     request: Request, table_scan: TableScan, column_predictions: Sequence[ColumnPrediction]
 ) -> list[Notice]:
-    """Lists the risks of the table that the data steward has not accepted; they hold for every mechanism."""
+    """Lists the risks of the table that the data steward has not accepted. These risks exist under every mechanism."""
     risks = request.accepted_risks
     stops = [
         *list_undecided_stops(request, [column.name for column in table_scan.columns]),
@@ -88,7 +88,7 @@ def _list_disclosing(request: Request, column_predictions: Sequence[ColumnPredic
         worst, names = disclosing
         yield Notice(
             "column-discloses",
-            f"{worst.sentence}. Protecting {worst.protected_column!r} does not hide that.",
+            f"{worst.sentence}. Protecting {worst.protected_column!r} does not prevent this disclosure.",
             names[0],
             {"guessed": worst.success, "blindly": worst.blind_success},
             tuple(names),
@@ -98,7 +98,7 @@ def _list_disclosing(request: Request, column_predictions: Sequence[ColumnPredic
 
 def _list_column_ways_out(names: Sequence[str]) -> tuple[str, ...]:
     return (
-        f"Leave out: `drop={list(names)!r}`.",
+        f"Drop: `drop={list(names)!r}`.",
         f"Or accept the disclosure, with your reason: `accept_disclosing={dict.fromkeys(names, REASON)!r}`.",
     )
 
@@ -110,8 +110,8 @@ def _list_unique_records(request: Request, table_scan: TableScan) -> Iterator[No
     limit = format_exact_percent(float(request.unique_limit))
     yield Notice(
         "records-unique",
-        f"{format_exact_percent(share)} of records are unique on the public columns (limit: {limit}). Anyone who knows "
-        "these columns of a person finds the record.",
+        f"{format_exact_percent(share)} of records are unique on the public columns (limit: {limit}). Anyone who "
+        "knows these columns of a person can find the person's record.",
         None,
         {"share": share, "limit": str(request.unique_limit)},
         (),
@@ -131,8 +131,8 @@ def _list_uncovered(request: Request, table_scan: TableScan) -> Iterator[Notice]
         example = f", such as `prior='{proposed.prior}'` with `posterior='{proposed.posterior}'`"
     yield Notice(
         "values-uncovered",
-        f"the guarantee covers nobody: every value of {request.schema.sensitive_name!r} that occurs is more frequent "
-        f"than the prior {bound.prior}, so only its odds are bounded.",
+        f"the limit on an attacker's confidence covers nobody. Every value of {request.schema.sensitive_name!r} that "
+        f"occurs is more frequent than the prior {bound.prior}, so only an attacker's odds are bounded.",
         request.schema.sensitive_name,
         {"prior": str(bound.prior), "covered_share": 0.0},
         (),

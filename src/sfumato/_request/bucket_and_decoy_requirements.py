@@ -88,7 +88,7 @@ class ShareCap(PrivacySpec):
         return f"in any bucket, the share of each of {len(self.caps)} values may be at most its own cap."
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
-        """The bound whose prior is the largest share of a value, and whose posterior is the smallest limit of a value."""
+        """The bound from the largest share of a value, as prior, to the smallest limit of a value, as posterior."""
         return make_bound_from_limits(histogram, self.list_limits(histogram.values))
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
@@ -207,7 +207,7 @@ class Diversity(PrivacySpec):
         return f"every bucket holds at least {self.ell} different values, each at most once."
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
-        """The bound whose prior is the largest share of a value, and whose posterior is the smallest limit of a value."""
+        """The bound from the largest share of a value, as prior, to the smallest limit of a value, as posterior."""
         return make_bound_from_limits(histogram, self.list_limits(histogram.values))
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
@@ -254,7 +254,7 @@ class DecoyGroups(PrivacySpec):
         return f"every record publishes a value drawn from {self.group_size} records with different values."
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
-        """The bound whose prior is the largest share of a value, and whose posterior is the smallest limit of a value."""
+        """The bound from the largest share of a value, as prior, to the smallest limit of a value, as posterior."""
         return make_bound_from_limits(histogram, self.list_limits(histogram.values))
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
