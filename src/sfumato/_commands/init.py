@@ -36,7 +36,7 @@ def init(
 ) -> RequestDraft:
     """Write a draft of a request file: likely roles of the columns, and open decisions for the data steward.
 
-    The file contains names of columns, but no value and no count of the table.
+    The file contains names of columns, but no value and no count from the table.
     """
     target = Path(out)
     check_place(target, force=force)
@@ -47,7 +47,7 @@ def init(
 
 
 def guess_roles(table: str, sensitive: Sequence[str], read: ReadOptions) -> TableGuess:
-    """Guess the roles of columns, with those that predict a sensitive column, or one that is likely to be sensitive."""
+    """Guess the roles of columns, and find columns that predict a sensitive or probably sensitive column."""
     guess, rows = guess_table(table, read=read)
     column_names = rows.column_names
     likely_names = sensitive or [column.name for column in guess.columns if column.may_be_sensitive][:1]

@@ -1,4 +1,6 @@
-"""Describes, queries, certifies and audits releases, for `info`, `query`, `certificate`, `page` and `audit`."""
+"""Describes, queries, certifies and audits releases for the commands `info`, `query`, `certificate`, `page` and
+`audit`.
+"""
 
 from __future__ import annotations
 
@@ -59,9 +61,9 @@ def query(  # noqa: PLR0913 - the options of the command
     totals: Sequence[AnyTable] = (),
     timeout: float = DEFAULT_SECONDS,
 ) -> Answer:
-    """Answer a question in SQL; every number comes with a standard error and a 95% confidence interval.
+    """Answer a question in SQL. Every number has a standard error and a 95% confidence interval.
 
-    `Release.sql` does the same for an open release, and documents each argument.
+    `Release.sql` does the same for a release that is already open, and documents each argument.
     """
     opened = release if isinstance(release, Release) else Release.open(release)
     opened.check_method(method)
@@ -84,7 +86,7 @@ def certificate(
     on: date | None = None,
     force: bool = False,
 ) -> Certificate:
-    """Verify a release and certify it on one page that may be passed on; with `out`, write the page."""
+    """Verify a release, and certify it on one page that may be passed on. With `out`, the page is written to a file."""
     if out is not None:
         check_place(Path(out), force=force)
     certified = make_certificate(release, on or date.today(), decider)
@@ -102,7 +104,7 @@ def page(  # noqa: PLR0913 - the options of the command
     force: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> QuestionPage:
-    """Write one HTML file that answers questions about a release with error bars, in any browser and offline."""
+    """Write one HTML file that answers questions about a release, with error bars. It works offline in any browser."""
     check_place(Path(out), force=force)
     document = make_question_page(release, title=title, max_megabytes=megabytes, progress=progress)
     save(document, Path(out), force=force)
@@ -127,11 +129,13 @@ def audit(  # noqa: PLR0913 - the options of the command
     command: str = "",
     progress: Progress = lambda stage, done, total: None,
 ) -> Dossier:
-    """Attack a release, compare its answers with the truth, and make a private report; with `out`, write it.
+    """Attack a release, compare its answers with the truth, and make a private report.
+
+    With `out`, the report is written.
 
     `second` is another release of the same table with its plan file. `population` is a register that an attacker may
-    link. `context` is a TOML file with statements of the data steward. `questions` are further SQL queries. The report
-    names the `command` that made it.
+    link with the release. `context` is a TOML file with statements of the data steward. `questions` are further SQL
+    queries. The report prints `command`, the command that made it.
     """
     if out is not None:
         check_place(Path(out), force=force)

@@ -1,7 +1,7 @@
-"""The certificate of a release: one public sheet.
+"""Makes the certificate of a release, which is one public sheet.
 
-It is made from the release alone, so it cannot contain private facts: no counts of the original, no exposure, no file
-names, and no time finer than a day.
+The certificate is made from the release alone, so it contains no private facts: no counts from the original table, no
+exposure, no file names, and no time finer than a day.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ from sfumato.errors import ReleaseFormatError
 
 TITLE = "Certificate of a protected release"
 SHARES = (100, 10, 1000)
-"""Errors are shown for values with a share of one in this number; the figure's text uses the first."""
+"""Errors are shown for values that one in this number of people has. The figure's text is about the first."""
 COUNTS = (30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 CURVE_PREFIX = "for a value of"
 TABLE_COUNTS = (100, 1_000, 10_000, 100_000)
 MOST_COLUMNS, MOST_VALUES, MOST_PARTS = 9, 6, 4
-"""The most items that fit on one sheet; the release lists all."""
+"""The most items that fit on one sheet. The release lists all of them."""
 DOMAIN_KEYS = ("domain", "domains")
 
 LIMITS = (
-    "Public columns are not protected: they may identify a person, and what they disclose about the protected column "
-    "is not limited.",
+    "Public columns are not protected. They may identify a person, and nothing limits what they disclose about the "
+    "protected column.",
     "The release does not hide who is in the table, nor facts about groups of people.",
     "A second release about the same people discloses more. So do people with related values, such as families.",
 )
 UNCHECKED = (
-    "The original table was not read. The data steward can verify the release against it: public columns and the "
-    "counts of each value.",
-    "Digests detect accidents, not forgery: only a signature shows who made the release.",
+    "The original table was not read. With this table, the data steward can verify the public columns and the counts "
+    "of each value.",
+    "Digests detect accidents, not forgery. Only a signature shows who made the release.",
 )
 
 
@@ -101,7 +101,7 @@ class Certificate:
 
     @property
     def error_curves(self) -> list[ErrorCurve]:
-        """The standard errors of counts by size, for values of some shares; empty if the release predicts none."""
+        """The standard errors of counts by size, for values with some shares. Empty if the release predicts no errors."""
         return make_error_curves(self.predicted_errors)
 
     @property
@@ -131,7 +131,7 @@ class Certificate:
         }
 
     def document(self) -> Document:
-        """Makes the document of the certificate: one sheet."""
+        """Makes the document of the certificate, which is one sheet."""
         name = self.manifest.sensitive_name
         side_sections = SideBySide(
             (make_section("Design", *self._list_design()), make_section("Checks", self._list_checks())),
@@ -155,7 +155,7 @@ class Certificate:
             f"release was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its manifest, which "
             f"contains the digests of all its files): {format_digest(self.digest)}"
         )
-        subtitle = f"A table in which {name!r} is protected; its numbers are for {self.manifest.population}"
+        subtitle = f"A table in which {name!r} is protected. Its numbers are for {self.manifest.population}"
         return Document(TITLE, subtitle, sections, ending, is_one_page=True)
 
     def _list_design(self) -> tuple[Block, ...]:
@@ -163,7 +163,7 @@ class Certificate:
         columns = self.columns
         rows = [(shorten_name(name), kind, role) for name, kind, role in columns[:MOST_COLUMNS]]
         if len(columns) > MOST_COLUMNS:
-            rows.append((f"and {len(columns) - MOST_COLUMNS:,} more", "", "public; the release lists all"))
+            rows.append((f"and {len(columns) - MOST_COLUMNS:,} more", "", "public; the release lists all columns"))
         return (
             Facts("The design, exactly as published", pairs),
             DataTable("Columns and their roles", ("column", "type", "role"), tuple(rows)),
@@ -172,9 +172,11 @@ class Certificate:
     def _list_errors(self) -> tuple[Block, ...]:
         if not self.error_curves:
             return (
-                Text("The error of a count depends on more than the design; every answer has its own standard error."),
+                Text(
+                    "The error of a count depends on more than the design, so no errors are shown here. Every answer states its own."
+                ),
             )
-        # Frequent values first; the curve that is read out comes first in the figure.
+        # Frequent values come first in the table. In the figure, the curve that the text describes comes first.
         curves = sorted(self.error_curves, key=lambda curve: curve.errors[0][1] or 0.0)
         rows = tuple(
             (f"{count:,}", *(describe_error(dict(curve.errors)[count] or 0.0) for curve in curves))
@@ -183,11 +185,10 @@ class Certificate:
         headings = ("count", *(curve.name for curve in curves))
         caption = f"Standard error in % of the count, {CURVE_PREFIX} this share of the counted rows"
         assumption = (
-            "Predicted from the buckets, for a condition that selects a small share of the records. The number of all "
-            "people with a value is published exactly."
+            "Predicted from the buckets, for a count with a condition that selects a small share of the records. The "
+            "number of all people with a value is published exactly."
             if self.predicted_errors is not None and self.predicted_errors.is_share_independent
-            else "Predicted from the design alone, with equally frequent other values. About two counts in three are "
-            "closer to the truth than one standard error."
+            else "Predicted from the design alone, as if the other values were equally frequent. About two of three counts are within one standard error of the true number."
         )
         draw = partial(draw_error_by_count, self.error_curves, name_prefix=CURVE_PREFIX)
         return (
@@ -243,7 +244,10 @@ def list_column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
 
 
 def make_error_curves(errors: PredictedErrors | None) -> list[ErrorCurve]:
-    """Predicts the standard errors of counts by size, for values of some shares; empty if a release predicts none."""
+    """Predicts the standard errors of counts by size, for values with some shares.
+
+    Empty if a release predicts no errors.
+    """
     if errors is None:
         return []
     shares = {f"1 in {share:,}": 1 / share for share in SHARES}
@@ -262,7 +266,7 @@ def list_uncovered(manifest: Manifest) -> list[str]:
 
 
 def _list_numbers(entries: JsonView) -> Iterator[tuple[str, str]]:
-    """Each number with its name: exactly as published, and as a decimal."""
+    """Each number with its name, exactly as published and as a decimal."""
     for key, value in entries.items():
         name = key.replace("_", " ")
         if isinstance(value, list) and value and isinstance(value[0], Mapping):
@@ -289,5 +293,5 @@ def _list_numbers(entries: JsonView) -> Iterator[tuple[str, str]]:
 
 
 def _format_exactly(number: str) -> str:
-    """Formats a number as published, a fraction also as a decimal."""
+    """Formats a number as published; a fraction is shown as a decimal too."""
     return f"{number} = {float(Fraction(number)):.6g}" if "/" in number else number

@@ -1,4 +1,4 @@
-"""Measures the errors of answers: random counts compared with the truth, and the data steward's questions. Private."""
+"""Measures the errors of answers to random counts and to the data steward's questions. Private."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from sfumato._risk.attackers.release_matching import find_domain_places
 from sfumato.errors import SfumatoError
 
 CONDITIONS, MOST_COLUMNS, MOST_VALUES = 60, 3, 80
-"""The number of random conditions, the most public columns in each, and the most values counted in each."""
+"""The number of random conditions, and the most public columns and the most counted values in each condition."""
 TYPICAL_COUNT, NEAR_FACTOR = 1000, 2.0
-"""The count for the typical error, and the factor by which included counts may differ."""
+"""The size of counts for the typical error, and the factor by which the included counts may differ from this size."""
 Progress = Callable[[int, int], None]
 
 
@@ -35,11 +35,11 @@ class Utility:
 
     answers: tuple[EstimateWithTruth, ...]
     failure_reason: str = ""
-    """The reason why there are no counts, if there are none."""
+    """The reason why there are no counts."""
 
     @property
     def known_answers(self) -> list[EstimateWithTruth]:
-        """The counts with an interval."""
+        """The counts that have an interval."""
         return [answer for answer in self.answers if answer.is_complete]
 
     @property
@@ -109,7 +109,7 @@ def measure_random_counts(release: Release, table: pa.Table, names: Sequence[str
 
 
 def _sample_values(counts: Codes, generator: np.random.Generator) -> list[int]:
-    """All values; of many, some that occur and a few random ones."""
+    """All values. If there are many, some values that occur and a few random ones."""
     if len(counts) <= MOST_VALUES:
         return list(range(len(counts)))
     occurring = np.flatnonzero(counts)
@@ -120,13 +120,13 @@ def _sample_values(counts: Codes, generator: np.random.Generator) -> list[int]:
 
 @dataclass(frozen=True)
 class OwnAnswer:
-    """A question of the data steward: its answer, and the truth of each number, if the table can answer it."""
+    """A question of the data steward, with its answer and the true numbers, if the table can answer the question."""
 
     sql: str
     rows: tuple[tuple[AnswerRow, float | None], ...] = ()
     failure_reason: str = ""
     source: str | None = None
-    """The origin of the true numbers: the original table, or some of its rows."""
+    """The table that holds the true numbers: the original table, or some of its rows."""
 
     def to_json(self) -> Json:
         """The answer as JSON."""

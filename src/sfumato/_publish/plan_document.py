@@ -172,7 +172,7 @@ def _list_own_questions(answers: Sequence[PlannedAnswer]) -> list[Block]:
             error = "none" if number.standard_error is None else f"± {format_quantity(number.standard_error)}"
             truth = "unknown" if number.truth is None else format_quantity(number.truth)
             rows.append((label, truth, error, format_relative_error(number.relative_error)))
-    headings = ("question", "true number (private)", "standard error", "in %")
+    headings = ("question", "true number (private)", "standard error", "error in %")
     problems = [f"Question in line {answer.line}: {answer.problem}" for answer in answers if answer.problem]
     caption = "Your questions: true numbers from the table, and standard errors from one simulated release"
     return [

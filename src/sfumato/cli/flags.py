@@ -1,6 +1,6 @@
 """Translates arguments in messages of the library into options of the command line.
 
-The library writes `drop=['age']` between backquotes, as in Python; a terminal shows --drop age.
+The library writes `drop=['age']` between backquotes, as in Python. A terminal shows --drop age.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
 from sfumato.mechanisms import REGISTRY
 
 OTHER_NAMES = {"domains": "domain", "hierarchies": "hierarchy", "master": "spark_master"}
-"""Arguments whose option has another name; mechanisms declare such names themselves."""
+"""Arguments whose option has another name. Mechanisms declare such names themselves."""
 COMMA_LISTS = ("compound", "values")
-"""Arguments whose option takes a comma-separated list; options of other lists are repeated."""
+"""Arguments whose option takes a comma-separated list. For other lists, the option is repeated."""
 REQUIREMENT = "spec"
 """The argument whose options depend on the kind of requirement."""
 SENTENCE_KEYS = (
@@ -57,7 +57,7 @@ def name_flags_in_json(entries: object, key: str | None = None) -> object:
 
 
 def _format_argument(name: str, value_text: str) -> str:
-    """Formats one argument as options; a value that is not Python, such as COL, stays unchanged."""
+    """Formats one argument as options. A value that is not Python, such as COL, stays unchanged."""
     flag = format_flag(_find_option_name(name))
     if not value_text:
         return flag
@@ -75,7 +75,7 @@ def _format_argument(name: str, value_text: str) -> str:
 
 
 def _find_option_name(argument: str) -> str:
-    """The option of an argument, possibly of a mechanism: `form` of subset is --subset-form."""
+    """The option of an argument, possibly of a mechanism, as --subset-form for `form` of subset."""
     option_names = [
         flag.name
         for mechanism in REGISTRY.values()
@@ -108,7 +108,7 @@ def _unwrap(node: ast.expr) -> ast.expr:
 
 
 def _list_option_texts(value: object) -> list[str] | None:
-    """Lists the texts of an option, one for each item; None for a switch that is on."""
+    """Lists the texts of an option, one for each item. None stands for a switch that is on."""
     if value is True:
         return None
     if isinstance(value, Mapping):

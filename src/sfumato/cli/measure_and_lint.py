@@ -23,7 +23,8 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
         list[str] | None, typer.Option("--sensitive", metavar="COL", help="A column to protect. Repeatable.")
     ] = None,
     others_known: Annotated[
-        bool, typer.Option("--others-known", help="For each sensitive column, treat the other ones as known.")
+        bool,
+        typer.Option("--others-known", help="For each sensitive column, treat the other sensitive columns as known."),
     ] = False,
     text: Annotated[
         list[str] | None, typer.Option("--text", metavar="COL", help="Read a CSV column as text. Repeatable.")
@@ -36,7 +37,7 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Measure a table by the usual privacy models, and say what each number leaves open. Private."""
+    """Measure a table by the usual privacy models, with the limits of each measure. Private."""
     with render.open_progress_engine(err, print_options) as engine:
         measures = sfumato.measure(
             table,
@@ -63,7 +64,7 @@ def lint(
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Look for what a published table reveals beside its values: by row order, file metadata or digits."""
+    """Check whether a published table discloses more than its values, by row order, file metadata or digits."""
     with render.open_progress_engine(err, print_options) as engine:
         inspection = sfumato.lint(table, read=sfumato.ReadOptions(encoding=encoding), progress=engine.progress)
     if print_options.as_json:
