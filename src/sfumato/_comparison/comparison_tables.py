@@ -26,10 +26,10 @@ SHORT_KNOWLEDGE = {"O": f"public columns and {KNOWN_SHARE:.0%} of the others"}
 """The attackers' knowledge in short form, for figures."""
 
 PROVED_NOTE = (
-    "\u00d7 is the largest factor by which a person's own record raises the odds of a value, whatever the attacker "
-    "knew before or learns from other records. \u2264 is the highest confidence in a value within the prior. Without "
-    "either, nothing limits what the attacker learns. Standing: a weaker mechanism has a weaker guarantee than "
-    "requested, and publish would refuse a refused one."
+    "\u00d7 marks the largest factor by which a person's own record raises the odds of a value, whatever the "
+    "attacker knew before or learns from other records. \u2264 marks the highest possible confidence in a value that "
+    "is no more frequent than the prior. Without either mark, nothing limits what the attacker learns. Standing: a "
+    "weaker mechanism has a weaker guarantee than requested; publish would refuse a refused mechanism."
 )
 MEASURED_NOTE = (
     "Attack success is the % of people whose value is guessed correctly, without the release {} with the release. It "

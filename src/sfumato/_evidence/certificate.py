@@ -101,7 +101,7 @@ class Certificate:
 
     @property
     def error_curves(self) -> list[ErrorCurve]:
-        """The standard errors of counts by size, for values with some shares. Empty if the release predicts no errors."""
+        """The standard errors of counts by size, for values with some shares; empty if none is predicted."""
         return make_error_curves(self.predicted_errors)
 
     @property
@@ -171,11 +171,7 @@ class Certificate:
 
     def _list_errors(self) -> tuple[Block, ...]:
         if not self.error_curves:
-            return (
-                Text(
-                    "The error of a count depends on more than the design, so no errors are shown here. Every answer states its own."
-                ),
-            )
+            return (Text("The error of a count depends on more than the design. Every answer states its own error."),)
         # Frequent values come first in the table. In the figure, the curve that the text describes comes first.
         curves = sorted(self.error_curves, key=lambda curve: curve.errors[0][1] or 0.0)
         rows = tuple(
@@ -188,7 +184,8 @@ class Certificate:
             "Predicted from the buckets, for a count with a condition that selects a small share of the records. The "
             "number of all people with a value is published exactly."
             if self.predicted_errors is not None and self.predicted_errors.is_share_independent
-            else "Predicted from the design alone, as if the other values were equally frequent. About two of three counts are within one standard error of the true number."
+            else "Predicted from the design alone, with equally frequent other values. About two of three counts are within one "
+            "standard error of the truth."
         )
         draw = partial(draw_error_by_count, self.error_curves, name_prefix=CURVE_PREFIX)
         return (

@@ -1,4 +1,4 @@
-"""Measures singling out, by the sizes of equivalence classes on all public columns and on few, before and after ranges."""
+"""Measures singling out by class sizes, on all public columns and on few, before and after recoding into ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws the standard error of counts by their size."""
+"""Draws the standard error of counts by the size of the counts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class ErrorCurve:
     def of(
         cls, name: str, errors: Iterable[CountErrorLike], *, guarantee: str = "", is_weaker: bool = False
     ) -> ErrorCurve:
-        """Makes it from `Chosen.error_curve`, averaged over values: usually the larger of its two errors."""
+        """Makes the curve from `ChosenMechanism.predict_error_curve`, with errors averaged over values, usually the
+        larger ones.
+        """
         return cls(name, tuple((error.count, error.evenly) for error in errors), guarantee, is_weaker)
 
     @property
@@ -53,7 +55,7 @@ class ErrorCurve:
         )
 
     def find_size_within(self, target: float) -> float | None:
-        """The approximate size from which the error is at most the target; None if it never is."""
+        """The approximate size from which the error is at most the target; None if no size has so small an error."""
         points, reached_size = self.known_points, None
         for previous, (count, error) in zip([(0.0, 0.0), *points], points, strict=False):
             if error > target:
@@ -74,9 +76,9 @@ def draw_error_by_count(
     target: float = 0.1,
     name_prefix: str = "with",
 ) -> Figure:
-    """Draws a line for each plan, the chosen one first; weaker guarantees than requested are dashed.
+    """Draws a line for each plan, the chosen plan first. Plans with a weaker guarantee than requested are dashed.
 
-    The text is about the first line, at the size nearest to `at_count`; `name_prefix` precedes the line's name.
+    The sentence is about the first line, at the size nearest to `at_count`. `name_prefix` precedes the line's name.
     """
     width = limit_width(width)
     shown_curves = [curve for curve in curves if curve.known_points]
@@ -151,10 +153,12 @@ def _describe_figure(
     off = f"is typically off by {format_percent(error)} {name_prefix} {format_name(first.name)}{weaker}"
     sentence = f"A count of {format_quantity(count)} records {off}"
     if reached_size is None:
-        return f"{sentence} (standard error); no size shown has {format_percent(target)} or less."
+        return f"{sentence} (standard error); no shown size of counts has an error of {format_percent(target)} or less."
     if reached_size == first.known_points[0][0]:
-        return f"{sentence} (standard error); every size shown has at most {format_percent(target)}."
+        return (
+            f"{sentence} (standard error); every shown size of counts has an error of at most {format_percent(target)}."
+        )
     return (
         f"{sentence} (standard error), and by at most {format_percent(target)} for counts from about "
-        f"{format_quantity(reached_size)}."
+        f"{format_quantity(reached_size)} on."
     )

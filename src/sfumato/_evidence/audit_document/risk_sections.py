@@ -45,7 +45,7 @@ ATTACKERS = (
 
 
 def list_singling_out(dossier: Dossier) -> tuple[Block, ...]:
-    """Makes the section about singling out, with sizes of equivalence classes by all public columns and by few columns."""
+    """Makes the section about singling out, with class sizes by all public columns and by few columns."""
     singling_out = dossier.singling_out
     curves = [ClassSizeCurve("as published", singling_out.after_bins)]
     if singling_out.before_bins is not None:
@@ -238,7 +238,15 @@ def list_intruder_test(dossier: Dossier) -> tuple[Block, ...]:
         )
         for item in audit.attacks
     ]
-    headings = ("knows", "people", "success without it", "success with", "95% confidence interval", "control", "seed")
+    headings = (
+        "knows",
+        "people",
+        "success without the release",
+        "success with the release",
+        "95% confidence interval",
+        "control",
+        "seed",
+    )
     parts: list[Block] = [
         DataTable("Each attack: knowledge and success", headings, tuple(rows), (1, 2, 3, 4, 5)),
         Text(
