@@ -1,6 +1,4 @@
-"""Runs the demonstration: publishes an invented hospital table, verifies the release, and compares answers with the
-truth.
-"""
+"""Runs the demonstration: publishes an invented table, verifies the release, and checks answers against the truth."""
 
 from __future__ import annotations
 

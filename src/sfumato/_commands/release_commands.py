@@ -1,6 +1,4 @@
-"""Describes, queries, certifies and audits releases for the commands `info`, `query`, `certificate`, `page` and
-`audit`.
-"""
+"""Describes, queries, certifies and audits releases, as the commands of these names do."""
 
 from __future__ import annotations
 

@@ -272,9 +272,7 @@ class _DraftWriter:
         return column.may_be_sensitive and can_be_protected and column.role is not Role.PERSON
 
     def is_undecided(self, column: ColumnGuess) -> bool:
-        """Whether the draft gives a column no role, because it looks sensitive or discloses a possibly sensitive
-        column.
-        """
+        """Whether the draft gives a column no role, because it may be sensitive or disclose a sensitive column."""
         if column.role is Role.PUBLIC:
             return column.may_be_sensitive or column.discloses is not None
         return not self.sensitive and self._may_be_chosen(column)

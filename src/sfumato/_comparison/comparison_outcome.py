@@ -116,9 +116,7 @@ class Comparison:
         return tuple(sorted((contender for contender in self.contenders if contender.is_possible), key=rank))
 
     def is_weaker(self, trial: Trial) -> bool:
-        """Whether a trial has a weaker guarantee than requested, against fewer attackers or with a larger increase of
-        odds.
-        """
+        """Whether a trial has a weaker guarantee than requested, by attackers covered or by increase of odds."""
         is_less_general = trial.mechanism.guarantee.is_weaker_than(self.guarantee)
         return is_less_general or trial.bound.amplification > self.bound.amplification
 
@@ -132,9 +130,7 @@ class Comparison:
 
     @property
     def recommended_contender(self) -> Contender | None:
-        """The contender with the requested guarantee that has the smallest error, or at an equal error the smallest
-        gain.
-        """
+        """The best contender with the requested guarantee, by error, or by gain at an equal error."""
         eligible = [
             contender
             for contender in self.contenders

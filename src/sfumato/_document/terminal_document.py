@@ -1,5 +1,4 @@
-"""Renders the texts, lists and tables of a document in a terminal, at any width, without figures and page-only
-sections.
+"""Renders the texts, lists and tables of a document in a terminal. Figures and page-only sections are left out.
 
 Every text becomes a `Text` without markup, so names and values cannot change the terminal.
 """

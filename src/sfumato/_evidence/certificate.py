@@ -184,8 +184,8 @@ class Certificate:
             "Predicted from the buckets, for a count with a condition that selects a small share of the records. The "
             "number of all people with a value is published exactly."
             if self.predicted_errors is not None and self.predicted_errors.is_share_independent
-            else "Predicted from the design alone, with equally frequent other values. About two of three counts are within one "
-            "standard error of the truth."
+            else "Predicted from the design alone, with equally frequent other values. About two of three counts are "
+            "within one standard error of the truth."
         )
         draw = partial(draw_error_by_count, self.error_curves, name_prefix=CURVE_PREFIX)
         return (

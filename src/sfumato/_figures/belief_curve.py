@@ -56,9 +56,7 @@ class BeliefBound:
 
 
 def draw_posterior_by_prior(bound: BeliefBound, width: float = WIDTH) -> Figure:
-    """Draws the curve of the odds factor, a box for the prior and the posterior, and the table's values on the lower
-    axis.
-    """
+    """Draws the curve of the odds factor, a box for prior and posterior, and the table's values on the lower axis."""
     width = limit_width(width)
     values = [(value, share) for value, share in bound.shares if is_known(share) and 0 <= share <= 1]
     ordered_values = sorted(

@@ -15,9 +15,7 @@ from sfumato._figures.svg import element
 
 @dataclass(frozen=True, slots=True)
 class ColumnExposure:
-    """The shares of records about which an attacker who knows the columns has confidence above the bound in the true
-    value.
-    """
+    """The shares of records for which the confidence of an attacker who knows the columns exceeds the bound."""
 
     column: str
     without_release: float

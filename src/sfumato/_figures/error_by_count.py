@@ -40,9 +40,7 @@ class ErrorCurve:
     def of(
         cls, name: str, errors: Iterable[CountErrorLike], *, guarantee: str = "", is_weaker: bool = False
     ) -> ErrorCurve:
-        """Makes the curve from `ChosenMechanism.predict_error_curve`, with errors averaged over values, usually the
-        larger ones.
-        """
+        """Makes the curve from predicted errors, averaged over values, which are usually larger than over records."""
         return cls(name, tuple((error.count, error.evenly) for error in errors), guarantee, is_weaker)
 
     @property

@@ -80,9 +80,7 @@ def split_by_size(answers: Sequence[EstimateWithTruth]) -> list[SizeClass]:
 
 
 def draw_against_truth(answers: Sequence[EstimateWithTruth], width: float = WIDTH, *, level: float = LEVEL) -> Figure:
-    """Draws a dot for each answer, the diagonal, and the band in which answers are expected from their predicted
-    errors.
-    """
+    """Draws a dot for each answer, the diagonal, and the band in which predicted errors let answers be expected."""
     width = limit_width(width)
     known_answers = [item for item in answers if item.is_complete]
     drawn_answers = known_answers[:: math.ceil(len(known_answers) / MOST_DOTS) or 1] if known_answers else []

@@ -126,9 +126,7 @@ def _choose_number_type(array: Array) -> np.dtype[np.generic]:
 
 
 def make_bit_maps(members: Codes) -> npt.NDArray[np.uint8]:
-    """Makes a bit map of all records for each value that sets may contain, from a row of zeros and ones for each
-    record.
-    """
+    """Makes a bit map of all records for each member of sets, from a row of zeros and ones for each record."""
     return np.packbits(members.T, axis=1)
 
 
