@@ -148,7 +148,7 @@ def test_option_of_a_mechanism_that_does_not_meet_the_request_is_refused(desk: P
     (desk / "counts.csv").write_text("value,count\nflu,24\ncold,12\nHIV,12\n")
     asked = ["plan", "--counts", "counts.csv", "--diversity", "2"]
     succeed(*asked)
-    words = "options of 'buckets' were given, which does not support this kind of request; remove them."
+    words = "options of 'buckets' were given, but this mechanism does not support this kind of request; remove these options."
     assert fail(desk, *asked, "--min-bucket", "3") == words
 
 
@@ -373,7 +373,7 @@ def test_public_column_that_tells_the_sensitive_one_stops_unless_it_is_accepted(
     assert any("--drop 'ICD chapter'" in way_out for way_out in stops["column-discloses"]["ways_out"])
     accepted = succeed(*publishing(table, "--accept-disclosing", "ICD chapter=made up", out="finer"))
     (notice,) = said(accepted, "guessing 'disease' from 'ICD chapter'")
-    assert notice.endswith("this was accepted.")
+    assert notice.endswith("you accepted this.")
 
 
 def test_notice_counts_the_records_left_out(desk: Path) -> None:
@@ -465,7 +465,7 @@ def test_plan_tells_the_error_of_questions_that_people_ask(desk: Path) -> None:
             assert each["relative_error"] == pytest.approx(variance**0.5 / (part * count))
     assert told["0.001", "1"]["relative_error"] is None
     assert told["0.001", "1"]["reason"] == "no value has 0.03% to 0.3% of the people"
-    assert told["0.1", "0.1"]["question"] == "how many have 'cold' (9%) among a tenth of the people"
+    assert told["0.1", "0.1"]["question"] == "how many have 'cold' (9% of all people), counted in a tenth of the people"
 
 
 # ------------------------------------------------------------------------------------------------------- info and query

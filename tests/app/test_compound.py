@@ -415,7 +415,7 @@ def test_nearly_unique_combinations_are_refused_and_can_be_confirmed(desk: Path)
         ("", "there is no sensitive column, so nothing would be protected. Name one with --sensitive."),
         (
             "sex,disease,age,drug",
-            "there would be no public column to publish beside the sensitive one; keep at least one.",
+            "there would be no public column to publish beside the sensitive column; keep at least one public column.",
         ),
     ],
 )

@@ -271,7 +271,7 @@ def test_setting_does_not_steer_a_terminal(request_file: Path) -> None:
         ("[columns]\nsensitive = 'disease'\n",
          "the request file 'request.toml' names no table; add path = '...' to its section [table]."),
         ("[table]\npath = 'nobody.csv'\n",
-         "the request file 'request.toml' names a table that does not exist, 'nobody.csv'; paths are relative to the "
+         "the request file 'request.toml' names the table 'nobody.csv', which does not exist; write its path relative to the "
          "request file."),
     ],
     ids=lambda value: value.strip()[:24] if "\n" in value or len(value) > 999 else "",
@@ -300,7 +300,7 @@ def test_value_that_no_option_takes_is_refused_as_on_the_command_line(request_fi
 def test_relative_table_is_looked_for_beside_the_file(table: Path) -> None:
     (table.parent / "requests").mkdir()
     (table.parent / "requests" / "request.toml").write_text(REQUEST)
-    assert "'requests/people.csv'; paths are relative to the request file." in fail(
+    assert "'requests/people.csv', which does not exist; write its path relative to the request file." in fail(
         table.parent, "plan", "requests/request.toml"
     )
 

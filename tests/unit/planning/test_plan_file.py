@@ -289,7 +289,7 @@ def test_plan_file_is_used_for_its_table_and_request_only() -> None:
         (
             {"schema": Schema.of("disease", drop=["sex"], public="*")},
             {},
-            "what its columns are for or how they are read (such as `drop=`, `ranges=`, `domains=`)",
+            "the roles of columns, or the way they are read (such as `drop=`, `ranges=`, `domains=`)",
         ),
         (
             {"spec": Tolerance("3"), "options": {"fine-grain": fine_grain.Options(fine_grain.Direction.BOTH)}},
