@@ -240,7 +240,7 @@ def test_column_of_two_roles_is_refused(desk: Path, table: Path, options: list[s
     ("options", "words"),
     [
         # The last one would win, and the other column go out as it is.
-        (["--sensitive", "sex"], "name exactly one sensitive column; 2 were named."),
+        (["--sensitive", "sex"], "name exactly one sensitive column, not 2."),
         (["--person", "age", "--person", "sex"], "--person was given 2 times; name one column."),
         (["--ranges", "age=0,99", "--ranges", "age=0,50,99"], "'age' was given twice"),
     ],
@@ -367,7 +367,7 @@ def test_repeated_person_is_refused(desk: Path) -> None:
     sentence = fail(desk, *publishing("people.csv", "--person", "name"))
     assert sentence.startswith("3 of 57 persons have several rows (the same 'name', up to 2 times)")
     assert "(--one-row first:COL, --one-row last:COL or --one-row random)" in sentence
-    assert "(--rows-per-person K, and --surplus drop where some have more)" in sentence
+    assert "(--rows-per-person K, and --surplus drop if some persons have more)" in sentence
     assert "Zelenka" not in sentence
 
 

@@ -491,7 +491,7 @@ def test_options_of_decoys_that_make_no_sense_are_refused(desk: Path, options: t
         ((*THREES, "--mechanism", "uniform"), "the mechanism 'uniform' needs one bound"),
         (("--diversity", "2", "--mechanism", "decoys"), "--group-size"),
         ((*THREES, "--sizes", "optimal"), "options of 'buckets' were given"),
-        (("--sensitive", "age", "--diversity", "2"), "name exactly one sensitive column; 2 were named."),
+        (("--sensitive", "age", "--diversity", "2"), "name exactly one sensitive column, not 2."),
         (
             ("--sensitive", "age", "--prior", "1/3", "--posterior", "2/3"),
             "To protect each column separately, use decoys",

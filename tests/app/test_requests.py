@@ -105,10 +105,10 @@ def test_method_that_is_unknown_is_refused_before_anything_is_counted(desk: Path
 @pytest.mark.parametrize(
     ("options", "pair"),
     [
-        ([*BOUND, *TOLERANCE], "--prior with --posterior and by --tolerance"),
-        ([*BOUND, "--bounds", "bounds.csv"], "--prior with --posterior and by --bounds"),
-        (["--prior", "1/3", *TOLERANCE], "--prior with --posterior and by --tolerance"),
-        ([*TOLERANCE, "--bounds", "bounds.csv"], "--bounds and by --tolerance"),
+        ([*BOUND, *TOLERANCE], "--prior with --posterior, and --tolerance"),
+        ([*BOUND, "--bounds", "bounds.csv"], "--prior with --posterior, and --bounds"),
+        (["--prior", "1/3", *TOLERANCE], "--prior with --posterior, and --tolerance"),
+        ([*TOLERANCE, "--bounds", "bounds.csv"], "--bounds, and --tolerance"),
     ],
 )
 def test_two_kinds_of_request_are_refused(

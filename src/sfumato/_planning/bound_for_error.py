@@ -35,8 +35,8 @@ class ErrorTarget:
             return self.reason[:1].upper() + self.reason[1:]
         return (
             f"For a standard error of at most {_format_error(self.error)} at counts of {self.count:,} (averaged "
-            f"evenly over the values), use `posterior={float(self.bound.posterior):.2g}` with "
-            f"`prior={self.bound.prior}`."
+            f"evenly over the values), use a posterior of {float(self.bound.posterior):.2g} (with the prior "
+            f"{self.bound.prior})."
         )
 
     def to_json(self) -> Json:

@@ -278,7 +278,7 @@ def _choose_missing_numbers(
         remarks = []
         for text in guess.missing_numbers:
             is_value = text in ordinary_numbers
-            ending = ", but is a value in another column: empty these cells" if is_value else ": see missing above"
+            ending = ", but is a value in another column: empty these cells" if is_value else ", see missing above"
             remarks.append(f"{text} may be a missing value{ending}")
             is_decimal = is_csv and is_fractional(columns_by_name[guess.name].type) and "." not in text
             markers += [] if is_value else [text, text + CSV_FLOAT] if is_decimal else [text]

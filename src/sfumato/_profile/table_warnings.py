@@ -95,8 +95,8 @@ def warn_of_decimal_commas(profile: Profile) -> list[Notice]:
         return []
     are = "looks like numbers" if len(columns) == 1 else "look like numbers"
     sentence = (
-        f"{format_values(columns)} {are} with a decimal comma, but are read as text. If the values are numbers, set "
-        "`decimal=','` and publish them in ranges (`ranges=`)."
+        f"{format_values(columns)} {are} with a decimal comma, and every number is published as text. If the values "
+        "are numbers, give the decimal mark (`decimal=','`) and publish them in ranges (`ranges=`)."
     )
     return [Notice("decimal-commas", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
 

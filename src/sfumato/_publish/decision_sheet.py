@@ -202,8 +202,8 @@ def _describe_uncovered_values(outlook: PublicationPlan) -> Iterator[str]:
     reason = "no bound was requested for these values."
     if bound is not None:
         reason = (
-            f"more frequent than {format_percent(float(bound.prior))}, so for an attacker's odds the release allows "
-            f"a rise by a factor of up to {float(bound.person_amplification):.3g}."
+            f"more frequent than {format_percent(float(bound.prior))}, so an attacker's odds can rise, by at most a "
+            f"factor of {float(bound.person_amplification):.3g}."
         )
     share = format_percent(people / max(histogram.total, 1))
     yield f"{names}, which {people:,} {unit} have ({share} of all): {reason}"

@@ -153,7 +153,7 @@ def test_ladder_and_exposures_are_those_of_attacks() -> None:
     ]
     exposure = draw_exposure_by_column([ColumnExposure.of(each) for each in attacks])
     assert rows_of(exposure) == [("age", 0.01, 0.02), ("all 2 columns", 0.01, None)]
-    assert "age alone puts 1% of records above the bound; with the release, 2%." in exposure.reading
+    assert "age alone puts 1% of records above the bound; with the release, the share is 2%." in exposure.reading
 
 
 def test_uniqueness_is_that_of_the_table() -> None:

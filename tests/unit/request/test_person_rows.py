@@ -129,12 +129,12 @@ def test_row_must_not_be_chosen_by_what_is_sensitive() -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (PersonRows(), "It was checked that each person has one row;"),
-        (PersonRows(3), "It was checked that each person has at most 3 rows;"),
-        (PersonRows(3, Surplus.DROP), "chosen at random, and 1,234 rows are not published;"),
-        (PersonRows(one_row=OneRow(RowChoice.RANDOM)), "a random one, and 1,234 others are not;"),
-        (PersonRows(one_row=OneRow(RowChoice.FIRST, "seen")), "the first by 'seen', and 1,234 others are not;"),
-        (PersonRows(one_row=OneRow(RowChoice.LAST, "hidden")), "1,234 other rows are not"),
+        (PersonRows(), "has exactly one row (checked"),
+        (PersonRows(3), "has at most 3 rows (checked"),
+        (PersonRows(3, Surplus.DROP), "chosen at random; 1,234 rows are not published."),
+        (PersonRows(one_row=OneRow(RowChoice.RANDOM)), "a random one (checked"),
+        (PersonRows(one_row=OneRow(RowChoice.FIRST, "seen")), "the first one by 'seen' (checked"),
+        (PersonRows(one_row=OneRow(RowChoice.LAST, "hidden")), "The other 1,234 rows are not"),
     ],
 )
 def test_persons_are_described_without_a_column_that_is_not_published(rows: PersonRows, words: str) -> None:
