@@ -49,7 +49,7 @@ def test_days_beyond_the_calendar_are_refused(kind: str, sensitive: str, desk: P
     until = pa.array([0, far, None, 3] * 15, stored).cast(meant)
     write_parquet(desk / "stays.parquet", pa.table(people()).append_column("until", until))
     said = fail(desk, "publish", "stays.parquet", "--out", "release", "--sensitive", sensitive, *BOUND)
-    assert said.startswith("column 'until' holds dates before the year 1 or after 9999")
+    assert said.startswith("column 'until' holds infinite dates, or dates before the year 1 or after 9999")
 
 
 @pytest.mark.parametrize("zone", [None, "America/New_York", "Pacific/Kiritimati"])
@@ -140,7 +140,7 @@ def test_csv_with_a_quote_that_swallows_rows_is_refused_without_them(desk: Path,
     rows[35] += closing
     (desk / "people.csv").write_text("\n".join(["name,age,disease", *rows]) + "\n")
     sentence = fail(desk, *publishing("people.csv", "--identifier", "name"))
-    assert sentence.startswith("column 'disease' holds values with line breaks, as if a quote were not closed")
+    assert sentence.startswith("column 'disease' holds values with line breaks, so a quote may be unclosed")
     assert "Zelenka" not in sentence
 
 
@@ -241,7 +241,7 @@ def test_column_of_two_roles_is_refused(desk: Path, table: Path, options: list[s
     ("options", "words"),
     [
         # The last one would win, and the other column go out as it is.
-        (["--sensitive", "sex"], "name exactly one sensitive column; 2 were named."),
+        (["--sensitive", "sex"], "name exactly one sensitive column, not 2."),
         (["--person", "age", "--person", "sex"], "--person was given 2 times; name one column."),
         (["--ranges", "age=0,99", "--ranges", "age=0,50,99"], "'age' was given twice"),
     ],
@@ -252,7 +252,10 @@ def test_option_for_one_column_is_refused_twice(desk: Path, table: Path, options
 
 def test_table_without_a_public_column_is_refused(desk: Path, table: Path) -> None:
     sentence = fail(desk, *publishing(table, "--drop", "age", "--identifier", "sex"))
-    assert sentence == "there would be no public column to publish beside the sensitive one; keep at least one."
+    assert (
+        sentence
+        == "there would be no public column to publish beside the sensitive column; keep at least one public column."
+    )
 
 
 @pytest.mark.parametrize("kind", [pa.null(), pa.string(), pa.int64(), pa.float64()], ids=str)
@@ -365,7 +368,7 @@ def test_repeated_person_is_refused(desk: Path) -> None:
     sentence = fail(desk, *publishing("people.csv", "--person", "name"))
     assert sentence.startswith("3 of 57 persons have several rows (the same 'name', up to 2 times)")
     assert "(--one-row first:COL, --one-row last:COL or --one-row random)" in sentence
-    assert "(--rows-per-person K, and --surplus drop where some have more)" in sentence
+    assert "(--rows-per-person K, and --surplus drop if some persons have more)" in sentence
     assert "Zelenka" not in sentence
 
 
@@ -418,7 +421,8 @@ def test_domain_file_that_cannot_be_read_is_refused(desk: Path, table: Path, fil
         ),
         (
             "true\nfalse\n",
-            "column 'age' holds values that cannot be read as boolean, the type of its domain (4 different ones in the "
+            "column 'age' holds values that cannot be read as boolean, the type of its domain (4 different "
+            "such values in the "
             "first batch that has any); correct the table or the domain.",
         ),
     ],
@@ -485,10 +489,10 @@ def test_unknown_treatment_of_nulls_is_refused(desk: Path, table: Path) -> None:
         ("age=0,40,40,99", "the edges 0, 40, 40, 99 must rise from left to right."),
         ("age=0,forty,99", "the edge 'forty' is neither a number nor a date such as 2024-01-31."),
         ("age=0,nan", "the edge 'nan' is neither a number nor a date"),
-        ("age=0,2024-01-31", "the edges of ranges are all numbers or all dates."),
+        ("age=0,2024-01-31", "the edges of ranges must be all numbers or all dates."),
         (
             "age=2024-01-31T00:00,2024-02-01T00:00+01:00",
-            "either all edges of ranges have an offset from UTC, or none has.",
+            "either all edges of ranges must have an offset from UTC, or none.",
         ),
     ],
 )

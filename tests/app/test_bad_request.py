@@ -24,8 +24,8 @@ def asking(table: Path, prior: str, posterior: str, *options: str) -> list[str]:
         ("1/2", "1/3", "the prior 1/2 must be below the posterior 1/3"),
         ("1/3", "1/3", "the prior 1/3 must be below the posterior 1/3"),
         ("1/10", "1", "the posterior is 1 and must be below 1"),
-        ("1/10", "33", "the posterior is 33, but a belief lies between 0 and 1. For a percentage, write 33%"),
-        ("10", "1/3", "the prior is 10, but a belief lies between 0 and 1. For a percentage, write 10%"),
+        ("1/10", "33", "the posterior is 33, but it must be between 0 and 1. For a percentage, write 33%"),
+        ("10", "1/3", "the prior is 10, but it must be between 0 and 1. For a percentage, write 10%"),
         ("1/10", "7/3", "the posterior is 7/3 and must be below 1"),
         ("0", "1/2", "the prior is 0 and must be above 0"),
         ("-1/10", "1/2", "the prior is -1/10 and must be above 0"),
@@ -58,7 +58,7 @@ def test_half_a_bound_is_refused(desk: Path, table: Path, command: str, given: l
     [
         (
             ["--mechanism", "magic"],
-            "the mechanism 'magic' is unknown; there are auto, uniform, subset, levels, small-domain, "
+            "the mechanism 'magic' is unknown; the known mechanisms are auto, uniform, subset, levels, small-domain, "
             "fine-grain, harmonic, buckets, anatomy, decoys.",
         ),
         (["--guarantee", "magic"], "the guarantee 'magic' is unknown; ask for any-prior or marginal-prior."),

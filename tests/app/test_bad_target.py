@@ -133,7 +133,7 @@ def test_plan_file_of_another_table_is_refused(desk: Path, table: Path) -> None:
     succeed(*publishing(table, "--plan-file", "plan.json"))
     write_csv(desk / "other.csv", people(80))
     sentence = fail(desk, *publishing("other.csv", "--plan-file", "plan.json", out="again"))
-    assert sentence.startswith("the plan file belongs to another table (or the table has changed)")
+    assert sentence.startswith("the plan file belongs to another table, or the table has changed")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_plan_file_of_another_table_is_refused(desk: Path, table: Path) -> None:
 def test_plan_file_of_another_request_is_refused(desk: Path, table: Path, options: list[str]) -> None:
     succeed(*publishing(table, "--plan-file", "plan.json"))
     sentence = fail(desk, *publishing(table, *options, "--plan-file", "plan.json", out="again"))
-    assert sentence.startswith("the plan file belongs to another request on this table: ")
+    assert sentence.startswith("the plan file belongs to another request for this table")
 
 
 def test_plan_file_with_another_key_than_the_test_key_is_refused(desk: Path, table: Path) -> None:
@@ -156,7 +156,7 @@ def test_plan_file_with_another_key_than_the_test_key_is_refused(desk: Path, tab
 def test_file_that_is_no_plan_is_refused(desk: Path, table: Path, written: bytes) -> None:
     (desk / "plan.json").write_bytes(written)
     sentence = fail(desk, *publishing(table, "--plan-file", "plan.json"))
-    assert sentence == "'plan.json' is not a plan file, or is damaged; name another one."
+    assert sentence == "'plan.json' is not a plan file, or is damaged; name another file."
 
 
 def test_plan_file_that_others_may_read_is_refused(desk: Path, table: Path) -> None:

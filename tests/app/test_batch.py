@@ -312,7 +312,7 @@ def test_question_that_fails_says_why_and_the_rest_is_answered(
     questions = [sql for pair in zip(SIMPLE, (sql for sql, _ in BAD), strict=True) for sql in pair]
     outcome = run("query", release.folder, "--batch", written(tmp_path / f"questions{suffix}", questions), "--json")
     assert outcome.code == 2
-    assert outcome.err.splitlines() == ["error: 10 of 20 questions were not answered; the first is number 2."]
+    assert outcome.err.splitlines() == ["error: 10 of 20 questions were not answered; the first of these is number 2."]
     results = outcome.json["results"]
     for sql, answer in zip(SIMPLE, results[::2], strict=True):
         assert_same(answer, alone(release, sql))
@@ -331,7 +331,7 @@ def test_batch_for_people_shows_what_was_not_answered(folder: Path, tmp_path: Pa
     assert "question 1" in outcome.out
     assert "not answered: " in outcome.out
     assert "question 3" in outcome.out
-    assert "1 of 3 questions were not answered; the first is number 2." in outcome.err
+    assert "1 of 3 questions were not answered; the first of these is number 2." in outcome.err
 
 
 def test_method_that_is_unknown_fails_every_question(folder: Path, tmp_path: Path) -> None:

@@ -810,8 +810,8 @@ BAD: Mapping[str, tuple[Mapping[str, str] | None, tuple[str, ...], str]] = {
     "no factor": (None, ("--cap-factor", "0"), "nor both 0. A cap is factor * share + offset."),
     "factor below 1": (None, ("--cap-factor", "1/2"), "has a share of 19/200, above its cap 19/400"),
     "words": (None, ("--cap-factor", "much"), "the cap factor is 'much': write a number such as"),
-    "two kinds": (None, ("--cap-factor", "2", "--diversity", "3"), "two kinds of request were made"),
-    "three kinds": ({"flu": "1/2"}, ("--prior", "1/9", "--diversity", "3"), "two kinds of request were made"),
+    "two kinds": (None, ("--cap-factor", "2", "--diversity", "3"), "two kinds of request were given"),
+    "three kinds": ({"flu": "1/2"}, ("--prior", "1/9", "--diversity", "3"), "two kinds of request were given"),
     "other mechanism": (None, ("--diversity", "3", "--mechanism", "buckets"), "'buckets' needs caps"),
     "no diversity": (
         None,

@@ -149,7 +149,10 @@ def test_option_of_a_mechanism_that_does_not_meet_the_request_is_refused(desk: P
     (desk / "counts.csv").write_text("value,count\nflu,24\ncold,12\nHIV,12\n")
     asked = ["plan", "--counts", "counts.csv", "--diversity", "2"]
     succeed(*asked)
-    words = "options of 'buckets' were given, which does not support this kind of request; remove them."
+    words = (
+        "options of 'buckets' were given, but this mechanism does not support this kind of request; "
+        "remove these options."
+    )
     assert fail(desk, *asked, "--min-bucket", "3") == words
 
 
@@ -355,7 +358,7 @@ def test_notice_tells_that_the_domain_was_observed(desk: Path, table: Path) -> N
 
 def test_notice_names_the_values_above_the_prior(desk: Path) -> None:
     table = write_csv(desk / "people.csv", people(100, disease=["flu"] * 89 + ["cold"] * 10 + ["HIV"]))
-    (notice,) = said(succeed(*publishing(table)), "more frequent in 'disease' than the prior 1/10")
+    (notice,) = said(succeed(*publishing(table)), "Values of 'disease' that are more frequent than the prior 1/10")
     assert "'flu'" in notice
     assert "'cold'" not in notice  # exactly a tenth
 
@@ -374,7 +377,7 @@ def test_public_column_that_tells_the_sensitive_one_stops_unless_it_is_accepted(
     assert any("--drop 'ICD chapter'" in way_out for way_out in stops["column-discloses"]["ways_out"])
     accepted = succeed(*publishing(table, "--accept-disclosing", "ICD chapter=made up", out="finer"))
     (notice,) = said(accepted, "guessing 'disease' from 'ICD chapter'")
-    assert notice.endswith("this was accepted.")
+    assert notice.endswith("you accepted this.")
 
 
 def test_notice_counts_the_records_left_out(desk: Path) -> None:
@@ -433,7 +436,7 @@ def test_plan_of_counts_keeps_its_contract_with_machines(desk: Path) -> None:
     (desk / "counts.csv").write_text("value,count\nflu,24\ncold,12\nHIV,12\nasthma,12\n")
     outcome = succeed("plan", "--counts", "counts.csv", *BOUND, "--json")
     _is_plan(outcome.json, {"flu": 24, "cold": 12, "HIV": 12, "asthma": 12})
-    assert len(said(outcome, "than the prior 1/10: 'flu', 'cold', 'HIV', 'asthma'.")) == 1
+    assert len(said(outcome, "are not covered: 'flu', 'cold', 'HIV', 'asthma'.")) == 1
 
 
 def test_plan_of_counts_reads_rationals_values_and_the_missing_one(desk: Path) -> None:
@@ -465,8 +468,8 @@ def test_plan_tells_the_error_of_questions_that_people_ask(desk: Path) -> None:
             assert (each["value"], each["count"], each["reason"]) == (value, part * count, None)
             assert each["relative_error"] == pytest.approx(variance**0.5 / (part * count))
     assert told["0.001", "1"]["relative_error"] is None
-    assert told["0.001", "1"]["reason"] == "no value has 0.03% to 0.3% of the people"
-    assert told["0.1", "0.1"]["question"] == "how many have 'cold' (9%) among a tenth of the people"
+    assert told["0.001", "1"]["reason"] == "there is no value that 0.03% to 0.3% of all people have"
+    assert told["0.1", "0.1"]["question"] == "how many have 'cold' (9% of all people), counted in a tenth of the people"
 
 
 # ------------------------------------------------------------------------------------------------------- info and query

@@ -29,7 +29,7 @@ def test_comparison_is_told_in_a_terminal_and_filed_as_a_private_page(table: Pat
     titles = ["Proved", "Measured", "Cost"]
     places = [told.out.index(f"\n{each}\n") for each in titles]
     assert places == sorted(places)
-    assert "(at one posterior, 1/2): of the mechanisms" in told.words
+    assert "(at one posterior, 1/2): it has the smallest" in told.words
     assert "an attacker who knows all" in told.words
     stopped = set(re.findall(r"│ ([\w-]+) +│[^│]+│ refused", told.out))
     assert stopped == set(re.findall(r"([\w-]+) would be refused by publish: ", told.words))
@@ -94,7 +94,7 @@ def test_request_file_is_compared_whatever_it_says_of_other_commands(desk: Path,
 def test_what_cannot_be_compared_is_refused_and_leaves_nothing(desk: Path, table: Path, release: Path) -> None:
     assert "no protection was chosen" in fail(desk, *COMPARE)
     assert "two kinds of request" in fail(desk, *COMPARE, *BOUND, "--diversity", "2")
-    assert "no attacker 'X'" in fail(desk, *AT_BOUND, "--attacker", "X")
+    assert "the attacker 'X' is unknown" in fail(desk, *AT_BOUND, "--attacker", "X")
     assert "give one of them" in fail(desk, *AT_BOUND, "--at-gain", "5%", "--error", "5%")
     assert "name the page with --out" in fail(desk, *AT_BOUND, "--decider", "Ada")
     assert "ends in .html" in fail(desk, *AT_BOUND, "--out", "page.pdf")

@@ -451,7 +451,7 @@ def test_combinations_of_one_person_each_can_be_published(desk: Path) -> None:
         ("", "the table has no column ''; it has 'sex', 'disease', 'age', 'drug'."),
         (
             "sex,disease,age,drug",
-            "there would be no public column to publish beside the sensitive one; keep at least one.",
+            "there would be no public column to publish beside the sensitive column; keep at least one public column.",
         ),
     ],
 )
@@ -465,8 +465,8 @@ def test_compound_that_is_none_is_refused(desk: Path, compound: str, words: str)
     ("options", "words"),
     [
         (["--sensitive", "disease"], "--sensitive and --compound were both given; name all columns to protect in"),
-        (["--drop", "drug"], "column 'drug' cannot be both sensitive and dropped: give it one role."),
-        (["--identifier", "disease"], "column 'disease' cannot be both sensitive and identifier: give it one role."),
+        (["--drop", "drug"], "column 'drug' cannot be both sensitive and dropped; give it one role."),
+        (["--identifier", "disease"], "column 'disease' cannot be both sensitive and identifier; give it one role."),
     ],
 )
 def test_column_of_a_compound_has_no_other_role(desk: Path, options: list[str], words: str) -> None:

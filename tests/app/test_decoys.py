@@ -492,13 +492,16 @@ def test_options_of_decoys_that_make_no_sense_are_refused(desk: Path, options: t
     [
         (("--group-size", "1"), "the group size is 1 and must be at least 2. A group of one record has no decoys."),
         (("--group-size", "0"), "the group size is 0"),
-        ((*THREES, "--diversity", "2"), "two kinds of request were made, by --diversity and by --group-size;"),
-        ((*THREES, "--prior", "1/3", "--posterior", "2/3"), "two kinds of request were made, by --prior with"),
+        ((*THREES, "--diversity", "2"), "two kinds of request were given: --diversity, and --group-size."),
+        ((*THREES, "--prior", "1/3", "--posterior", "2/3"), "two kinds of request were given: --prior with"),
         ((*THREES, "--mechanism", "uniform"), "the mechanism 'uniform' needs one bound"),
         (("--diversity", "2", "--mechanism", "decoys"), "--group-size"),
         ((*THREES, "--sizes", "optimal"), "options of 'buckets' were given"),
-        (("--sensitive", "age", "--diversity", "2"), "name exactly one sensitive column; 2 were named."),
-        (("--sensitive", "age", "--prior", "1/3", "--posterior", "2/3"), "to protect each separately, use decoys"),
+        (("--sensitive", "age", "--diversity", "2"), "name exactly one sensitive column, not 2."),
+        (
+            ("--sensitive", "age", "--prior", "1/3", "--posterior", "2/3"),
+            "To protect each column separately, use decoys",
+        ),
     ],
 )
 def test_requests_that_do_not_fit_together_are_refused(desk: Path, options: tuple[str, ...], words: str) -> None:

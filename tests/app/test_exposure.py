@@ -224,7 +224,7 @@ def test_plan_proposes_recodings_that_have_the_promised_effect(desk: Path) -> No
     last = succeed(*asked, *together, "--json").json
     assert last["uniqueness"]["alone"] == proposals["combined"][-1]["alone_after"]
     words = succeed(*asked).words
-    assert "the best for its loss first" in words
+    assert "Single changes that make fewer records unique" in words
     assert "Drop more columns" not in words
 
 

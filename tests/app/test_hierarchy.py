@@ -212,7 +212,9 @@ def test_counts_are_planned_with_a_hierarchy(desk: Path, table: Path) -> None:
     assert (grouped["values"], grouped["counts"]) == (["lungs", "blood", "none said"], [70, 30, 10])
     assert [each["level"] for each in grouped["publish_at"]] == ["part"]
     (desk / "counts.csv").write_text("value,count\ngout,30\nflu,70\n")
-    assert fail(desk, *asked, *HIERARCHY) == "there are counts of one value that the hierarchy does not name."
+    assert (
+        fail(desk, *asked, *HIERARCHY) == "the hierarchy lacks one value that the counts have; add every value to it."
+    )
     assert Histogram.of(["a", "b"], [1, 2]).hierarchy is None
 
 

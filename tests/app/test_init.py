@@ -84,7 +84,7 @@ def test_roles_are_guessed(hospital: Path) -> None:
     assert written["protection"] == {"prior": "1/5"}, "five values, and the missing one"
     assert re.search(r'^    "labs", +# "\?" is a missing value; many different values', text, re.MULTILINE)
     assert re.search(r'"weight", +# "\?" is a missing value; mostly missing$', text, re.MULTILINE)
-    assert re.search(r'# "income", +# DECIDE: looks sensitive; nearly unique: could be published in ranges', text)
+    assert re.search(r'# "income", +# DECIDE: looks sensitive; nearly unique, but could be published in ranges', text)
     assert re.search(r'"last_name", +# names people$', text, re.MULTILINE)
     assert re.search(r'"notes", +# free text, which can name people$', text, re.MULTILINE)
     assert re.search(r'^    "gender", +# "Unknown/Invalid" may be a missing value$', text, re.MULTILINE)
@@ -118,7 +118,7 @@ def test_table_of_a_german_hospital_is_understood(german: Path) -> None:
         "drop": ["Geburtsdatum", "Aufnahme", "Kosten"],
         "public": ["Station"],
     }
-    assert re.search(r'"Aufnahme", +# nearly unique: could be published in ranges', text)
+    assert re.search(r'"Aufnahme", +# nearly unique, but could be published in ranges', text)
     lines = text.splitlines()
     assert any(line.startswith("Aufnahme = [1900-01-01, ") for line in lines)
     assert written["protection"] == {"prior": "1/3"}
@@ -438,7 +438,7 @@ def test_existing_file_is_replaced_by_force_only(desk: Path) -> None:
     ("arguments", "sentence"),
     [
         (["people.csv", "--out", "people.csv", "--force"],
-         "a request file is known by its ending: name one that ends in .toml, not 'people.csv'."),
+         "the name of a request file has a fixed ending; choose a name that ends in .toml, not 'people.csv'."),
         (["people.csv", "--out", "nowhere/request.toml"],
          "the request file 'nowhere/request.toml' cannot be written: No such file or directory."),
         (["people.csv", "--out", "folder.toml", "--force"],

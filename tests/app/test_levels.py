@@ -106,7 +106,7 @@ def test_request_file_takes_shares_too(desk: Path, table: Path) -> None:
         ),
         (
             (*SHARED, "--mechanism", "subset"),
-            "options of 'levels' were given, and the mechanism is 'subset'; remove one",
+            "options of 'levels' were given, but the mechanism is 'subset'; remove",
         ),
     ],
 )

@@ -562,4 +562,7 @@ def test_query_in_the_readme_counts_a_value_that_a_record_can_show(
 def test_table_of_frequent_values_only_is_published_by_the_mechanisms_for_any_prior(desk: Path) -> None:
     table = write_csv(desk / "t.csv", {"sex": ["F", "M"] * 300, "disease": ["flu", "flu", "cold"] * 200})
     outcome = succeed("publish", table, "--out", "release", "--sensitive", "disease", "--prior", "1/10", *BOUND[2:])
-    assert any(notice.startswith("warning: the limit of 2/3 covers 0% of records") for notice in outcome.notices)
+    assert any(
+        notice.startswith("warning: the limit of 2/3 on an attacker's confidence covers 0% of records")
+        for notice in outcome.notices
+    )

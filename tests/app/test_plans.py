@@ -325,16 +325,16 @@ def test_plan_for_people_asks_what_people_ask_and_says_why_it_does_not_tell(desk
     file = counts_file(desk, {"flu": 700, "cold": 200, "HIV": 96, "kuru": 4})
     shown = succeed("plan", "--counts", file, *BOUND)
     for words in (
-        "│ 'HIV' (9.6%) │",
+        "│ 'HIV' (9.6% of all people) │",
         "│ 'kuru' (0.4%) │",
-        "No prediction: no value has 0.03% to 0.3% of the people.",
-        "No prediction: fewer than one person has 'kuru' among a tenth of the people.",
+        "No prediction: there is no value that 0.03% to 0.3% of all people have.",
+        "No prediction: fewer than one person has 'kuru', counted in a tenth of the people.",
     ):
         assert words in shown.words
     assert "no count" not in shown.words
-    assert "among a tenth of the people" in shown.words
+    assert "counted in a tenth of the people" in shown.words
     caps = succeed("plan", "--counts", file, "--cap-factor", "1", "--cap-offset", "1/4").words
-    assert "│ 'HIV' (9.6%) │ exact │" in caps
+    assert "│ 'HIV' (9.6% of all people) │ exact │" in caps
 
 
 def test_mechanism_that_predicts_nothing_says_so(desk: Path) -> None:
@@ -495,7 +495,7 @@ def test_plan_file_of_a_mechanism_that_cannot_be_used_is_refused(desk: Path, cod
 def test_plan_file_belongs_to_one_request(desk: Path, codes: Path, options: list[str]) -> None:
     succeed(*automatic(codes, "one"))
     sentence = refused(desk, *automatic(codes, "two", *options))
-    assert sentence.startswith("the plan file belongs to another request on this table")
+    assert sentence.startswith("the plan file belongs to another request for this table")
 
 
 @pytest.mark.parametrize(
@@ -526,7 +526,7 @@ def test_inverse_question_is_answered_beside_the_plan(desk: Path) -> None:
     words = succeed("plan", "--counts", file, *asked).words
     assert "use a posterior of" in words
     assert "any value (300)" in words
-    assert "Any value (100): a condition that finds 100 people with the value" in words
+    assert "Any value (100): the error of a count of 100 people with a value" in words
     assert (
         "an error of at most 0.01% at a count of 300"
         in succeed("plan", "--counts", file, "--error", "0.01%", *asked[2:]).words

@@ -50,7 +50,8 @@ def test_options_of_another_mechanism_are_refused(desk: Path, table: Path, comma
         for options in OPTIONS[owner]:
             sentence = refused(desk, *command(table, "--mechanism", mechanism, *options, *asked))
             assert sentence == (
-                f"options of {owner!r} were given, and the mechanism is {mechanism!r}; remove one of them."
+                f"options of {owner!r} were given, but the mechanism is {mechanism!r}; remove the options, or "
+                f"name the other mechanism."
             )
 
 
@@ -58,9 +59,12 @@ def test_options_of_another_mechanism_are_refused(desk: Path, table: Path, comma
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--mechanism", "magic"], "the mechanism 'magic' is unknown; there are auto, uniform, subset, levels, "),
-        (["--mechanism", ""], "the mechanism '' is unknown; there are auto, "),
-        (["--mechanism", "Uniform"], "the mechanism 'Uniform' is unknown; there are auto, "),
+        (
+            ["--mechanism", "magic"],
+            "the mechanism 'magic' is unknown; the known mechanisms are auto, uniform, subset, levels, ",
+        ),
+        (["--mechanism", ""], "the mechanism '' is unknown; the known mechanisms are auto, "),
+        (["--mechanism", "Uniform"], "the mechanism 'Uniform' is unknown; the known mechanisms are auto, "),
         (["--guarantee", "magic"], "the guarantee 'magic' is unknown; ask for any-prior or marginal-prior."),
         (
             ["--mechanism", "small-domain", "--guarantee", "any-prior"],
@@ -102,24 +106,24 @@ def test_method_that_is_unknown_is_refused_before_anything_is_counted(desk: Path
 @pytest.mark.parametrize(
     ("options", "pair"),
     [
-        ([*BOUND, *TOLERANCE], "--prior with --posterior and by --tolerance"),
-        ([*BOUND, "--bounds", "bounds.csv"], "--prior with --posterior and by --bounds"),
-        (["--prior", "1/3", *TOLERANCE], "--prior with --posterior and by --tolerance"),
-        ([*TOLERANCE, "--bounds", "bounds.csv"], "--bounds and by --tolerance"),
+        ([*BOUND, *TOLERANCE], "--prior with --posterior, and --tolerance"),
+        ([*BOUND, "--bounds", "bounds.csv"], "--prior with --posterior, and --bounds"),
+        (["--prior", "1/3", *TOLERANCE], "--prior with --posterior, and --tolerance"),
+        ([*TOLERANCE, "--bounds", "bounds.csv"], "--bounds, and --tolerance"),
     ],
 )
 def test_two_kinds_of_request_are_refused(
     desk: Path, table: Path, command: Command, options: list[str], pair: str
 ) -> None:
     sentence = refused(desk, *command(table, *options))
-    assert sentence == f"two kinds of request were made, by {pair}; choose one of them."
+    assert sentence == f"two kinds of request were given: {pair}. Choose one of them."
 
 
 @commands
 @pytest.mark.parametrize(
     ("tolerance", "words"),
     [
-        ("1", "the tolerance is 1 and must be above 1. It is the factor by which a belief may rise."),
+        ("1", "the tolerance is 1 and must be above 1. It is the factor by which an attacker's confidence may rise."),
         ("0.99", "the tolerance is 99/100 and must be above 1. "),
         ("0", "the tolerance is 0 and must be above 1. "),
         ("-3", "the tolerance is -3 and must be above 1. "),
@@ -139,7 +143,7 @@ def test_tolerance_that_protects_nothing_is_refused(desk: Path, table: Path, com
     """Every share of at least a hundredth is certain if it may rise a hundred times."""
     sentence = refused(desk, *command(table, "--tolerance", "100"))
     assert sentence == (
-        "with a tolerance of 100 the belief in every value may rise to certainty, so nothing would "
+        "with a tolerance of 100 an attacker may become certain of every value, so nothing would "
         "be protected. Choose a smaller tolerance."
     )
 
@@ -273,7 +277,7 @@ def test_table_of_frequent_values_has_nothing_to_protect_in_cells(desk: Path, ta
             ("--mechanism", "subset", *BOUND),
             "the sensitive column has only one value, so no other value can replace it",
         ),
-        (TOLERANCE, "with a tolerance of 2 the belief in every value may rise to certainty"),
+        (TOLERANCE, "with a tolerance of 2 an attacker may become certain of every value"),
     ],
     ids=["small-domain", "subset", "fine-grain"],
 )

@@ -89,7 +89,7 @@ def test_init_lists_each_kind_beside_its_column_and_once_in_the_terminal(table: 
         assert sum(kind.value.finding in line and repr(name) in line for line in lines) == 1
         if kind is not Untidy.MISSING_NUMBERS:
             assert re.search(rf'"{name}",? +# .*{re.escape(kind.value.remark)}', text)
-    assert re.search('"bmi", +# .*999 may be a missing value: see missing above', text)
+    assert re.search('"bmi", +# .*999 may be a missing value, see missing above', text)
     assert '# missing = ["999"]' in text.splitlines()
     assert "story" not in tomllib.loads(text)["columns"]["public"]
     found = succeed("init", table, "--force", "--json").json["untidy"]
@@ -101,7 +101,7 @@ def test_missing_number_that_is_a_value_elsewhere_is_not_proposed_as_a_marker(de
     write_csv(desk / "people.csv", {**people(ROWS), "bmi": table["bmi"], "other": [999, 998, 1000, 1001] * (ROWS // 4)})
     succeed("init", "people.csv")
     text = (desk / "request.toml").read_text()
-    assert "999 may be a missing value, but is a value elsewhere: empty these cells" in text
+    assert "999 may be a missing value, but is a value in another column: empty these cells" in text
     assert not re.search("missing = .*999", text)
     numbers = [f"{900 + row}" for row in range(ROWS)]
     write_csv(desk / "people.csv", {**people(ROWS), "bmi": table["bmi"], "stay_number": numbers})

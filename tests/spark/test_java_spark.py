@@ -123,7 +123,7 @@ def test_package_that_spark_connect_lacks_is_named(tmp_path: Path) -> None:
     fresh = {name: value for name, value in os.environ.items() if "SPARK" not in name}
     (script := tmp_path / "without.py").write_text(WITHOUT)
     ran = subprocess.run([sys.executable, script], env=fresh, capture_output=True, text=True, check=False, timeout=120)
-    said = "Spark is installed without the package 'grpcio' that this needs; install it, or Spark with all its pack"
+    said = "Spark is installed without the package 'grpcio' that sfumato needs; install it, or Spark with all its pack"
     assert f"sfumato.errors.MissingExtraError: {said}" in ran.stderr
 
 

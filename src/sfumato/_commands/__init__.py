@@ -1,1 +1,1 @@
-"""Public functions behind the commands that join several parts of the library."""
+"""Public functions for those commands that use several parts of the library."""

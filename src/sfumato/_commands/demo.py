@@ -1,4 +1,4 @@
-"""The demonstration: publishes an invented hospital table, verifies it, and compares answers with the truth."""
+"""Runs the demonstration: publishes an invented table, verifies the release, and checks answers against the truth."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sfumato._engines.engine import Engine
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato.errors import TargetError, explain_os_error
 
-# A raw table for practice: invented hospital stays, with everything that makes real ones hard to publish. Patients have
-# several stays, stays have numbers, postcodes are nearly unique, '?' marks missing values, and a code discloses the
-# diagnosis. No real person is in it.
+# A raw table for practice, of invented hospital stays that are as hard to publish as real ones. Patients have several
+# stays, stays have numbers, postcodes are nearly unique, '?' marks missing values, and a code discloses the diagnosis.
+# No real person is in the table.
 
 SEED = 20_260
 STAYS_PER_PATIENT = 1.4
@@ -30,14 +30,14 @@ DISCHARGE_PLACES = ("home", "home care", "rehabilitation", "other hospital")
 
 
 def make_stays(rows: int, seed: int = SEED) -> pa.Table:
-    """Invent stays, with an ordinary generator, because these numbers protect nobody."""
+    """Invent stays. An ordinary generator of random numbers suffices, because these numbers protect nobody."""
     generator = np.random.default_rng(seed)
     names = np.array(list(DIAGNOSES))
     weights = np.array([weight for weight, *_ in DIAGNOSES.values()])
     patients = max(2, int(rows / STAYS_PER_PATIENT))
     patient_numbers = np.append(np.arange(patients), generator.integers(0, patients, max(rows - patients, 0)))[:rows]
     generator.shuffle(patient_numbers)
-    # Attributes of a patient are the same at every stay; diagnoses may change.
+    # The attributes of a patient are the same at every stay, but diagnoses may differ.
     sex, age = generator.choice(["F", "M"], patients), generator.integers(18, 95, patients)
     postcodes = generator.integers(10_000, 100_000, patients)
     diagnosis_numbers = generator.choice(len(names), rows, p=weights / weights.sum())
@@ -129,7 +129,7 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class CheckedAnswer:
-    """An answer with the true value."""
+    """An answer, with the true number."""
 
     question: str
     truth: int
@@ -137,7 +137,7 @@ class CheckedAnswer:
 
     @property
     def is_covered(self) -> bool:
-        """Whether the interval contains the true value."""
+        """Whether the interval contains the true number."""
         low, high = self.estimate.interval(DEFAULT_LEVEL)
         return low <= self.truth <= high
 
@@ -153,9 +153,9 @@ class Demonstration:
 
 
 def make_hospital_table(rows: int, seed: int = SEED) -> pa.Table:
-    """Invent patients: skewed diagnoses, correlated with age and sex. No real person is in it.
+    """Invent patients. Some diagnoses are much more frequent, and diagnoses depend on age and sex. No person is real.
 
-    The generator is an ordinary one, because these numbers protect nobody.
+    An ordinary generator of random numbers suffices, because these numbers protect nobody.
     """
     generator = np.random.default_rng(seed)
     weights = np.array([weight for weight, *_ in DIAGNOSES.values()])
@@ -177,7 +177,7 @@ def make_hospital_table(rows: int, seed: int = SEED) -> pa.Table:
 
 
 def demo(folder: str | Path, rows: int = ROWS, engine: Engine | None = None) -> Demonstration:
-    """Write the table and its release into a folder, verify the release, and ask it three questions.
+    """Write the table and its release into a folder, verify the release, and ask the release three questions.
 
     The folder also gets a code book with the possible diagnoses and their chapters.
     """

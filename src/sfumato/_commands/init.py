@@ -42,7 +42,7 @@ def init(
 ) -> RequestDraft:
     """Write a draft of a request file: likely roles of the columns, and open decisions for the data steward.
 
-    The file contains names of columns, but no value and no count of the table.
+    The file contains names of columns, but no value and no count from the table.
     """
     target = Path(out)
     if find_reader_of_address(table) is not None or Path(split_table_name(table)[0]).exists():
@@ -55,7 +55,7 @@ def init(
 
 
 def guess_roles(table: str, sensitive: Sequence[str], read: ReadOptions) -> TableGuess:
-    """Guess the roles of columns, with those that resemble or predict a sensitive column, or a likely one."""
+    """Guess the roles of columns, and find columns that predict a sensitive or probably sensitive column."""
     guess, rows = guess_table(table, read=read)
     if sensitive:
         signs = find_sensitive_signs(*_select_coded(rows, sensitive))

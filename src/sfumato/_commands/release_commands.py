@@ -1,4 +1,4 @@
-"""Describes, queries, certifies and audits releases, for `info`, `query`, `certificate`, `page` and `audit`."""
+"""Describes, queries, certifies and audits releases, as the commands of these names do."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def query(  # noqa: PLR0913 - the options of the command
     totals: Sequence[AnyTable] = (),
     timeout: float = DEFAULT_SECONDS,
 ) -> Answer:
-    """Answer a question in SQL; every number comes with a standard error and a 95% confidence interval.
+    """Answer a question in SQL. Every number has a standard error and a 95% confidence interval.
 
-    `Release.sql` does the same for an open release, and documents each argument.
+    `Release.sql` does the same for a release that is already open, and documents each argument.
     """
     opened = release if isinstance(release, Release) else Release.open(release)
     opened.check_method(method)
@@ -108,7 +108,7 @@ def page(  # noqa: PLR0913 - the options of the command
     force: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> QuestionPage:
-    """Write one HTML file that answers questions about a release with error bars, in any browser and offline."""
+    """Write one HTML file that answers questions about a release, with error bars. It works offline in any browser."""
     check_place(Path(out), force=force)
     document = make_question_page(release, title=title, max_megabytes=megabytes, progress=progress)
     save(document, Path(out), force=force)
@@ -134,7 +134,9 @@ def audit(  # noqa: PLR0913 - the options of the command
     command: str = "",
     progress: Progress = lambda stage, done, total: None,
 ) -> Dossier:
-    """Attack a release, compare its answers with the truth, and make a private report; with `out`, write it.
+    """Attack a release, compare its answers with the truth, and make a private report.
+
+    With `out`, the report is written.
 
     `second` is another release of the same table with its plan file. `population` is a register that an attacker may
     link. `context` is a TOML file with statements of the data steward. `describe` adds what the release does not say.

@@ -1,7 +1,7 @@
 """Drafts a request file from the guessed roles of columns, with the decisions left to the data steward.
 
-The file may be shown to others. It holds the names of columns and the remarks of `role_guessing`, but no value and no
-count of the table.
+The file may be shown to others. It contains the names of columns and the remarks of `role_guessing`, but no value and
+no count from the table.
 """
 
 from __future__ import annotations
@@ -40,67 +40,68 @@ ANY_COLUMN = "COLUMN"
 # ------------------------------------------------------------------------------------------------------------- the text
 
 ABOUT = """
-How to publish {table}. sfumato init guessed everything below from a first look at the table, so check it. This file
-contains names of columns, and no value and no count of the table.
+How to publish {table}. sfumato init guessed everything below from the first rows of the table, so check each line. This
+file contains names of columns, but no value and no count from the table.
 """
 HOW_TO_READ = """
-Lines that begin with "#" have no effect. DECIDE marks what only you can decide: read the text, remove the "# " from one
-of the lines below it, and enter what is right for your table.
+Lines that begin with "#" have no effect. DECIDE marks a decision that only you can make: read the text, remove the "# "
+from one of the lines below it, and enter the right names or numbers for your table.
 """
 OPTIONS = """
-You can use every option of `sfumato publish` here by its name, with _ for -. Paths are relative to this file. Options
-on the command line take precedence.
+Every option of `sfumato publish` can stand here under its own name, with _ in place of -. Paths are relative to this
+file. Options on the command line take precedence.
 """
 DECIMAL = "Numbers seem to have a decimal comma:"
 MISSING = "These strings mark a missing value, in every column:"
 DOUBTFUL = """
-Also found: {found}. If they mark missing values, and are not values themselves, use this line{instead}:
+Also found: {found}. If these texts mark missing values and are not ordinary values, use this line{instead}:
 """
 SENSITIVE = """
 DECIDE: which column must stay confidential, such as a diagnosis or an income? sfumato protects its values.{likely} If
-you name a column that stands without a "#" in a list below, remove it there.
+you name a column that is also in a list below without a "#", remove it from that list.
 """
 ANY_PERSON = """
-DECIDE: which column identifies the person of each row, such as a patient number? The guarantee is for persons with one
-row; with this column, sfumato checks that nobody has two. The column itself is not published, and may stay in the lists
-identifier and drop. Without such a column you can state that each row is a different person. The release prints your
-statement. Choose one of these lines:
+DECIDE: which column identifies the person of each row, such as a patient number? The guarantee is for persons with
+one row. With this column, sfumato checks that nobody has two rows. The column itself is not published, and may stay
+in the lists identifier and drop. Without such a column, you can state that each row is a different person. The
+release prints your statement. Choose one of these lines:
 """
 EACH_ROW = "# each_row_is_a_person = true"
 PERSON = "Identifies the person of each row. It is not published."
 SEVERAL_ROWS = """
 DECIDE: persons have several rows, and every further row reveals more about the same person. You can publish one row of
-each person: the first or the last by a column such as a date, or a random one. Or you can publish up to K rows of each,
-and drop the others. The guarantee then covers the K rows together, at the cost of accuracy. Choose one of the four:
+each person: the first or the last row by a column such as a date, or a random row. Or you can publish up to K rows of
+each person, and drop the other rows. The guarantee then covers the K rows together, and counts are less accurate.
+Choose one of these four lines:
 """
 ROWS_AT_RANDOM = '# rows_per_person = "2 at random"'
 IDENTIFIER = "Names a person or a case. It is not published."
 DROPPED = """
 Also not published, because the column could identify a person, or has little content. To publish a column, move its
-line to public. A nearly unique column without ranges below then also needs the option keep, which confirms it.
+line to public. If the column is nearly unique and has no ranges below, also name it in the option keep to confirm this.
 """
 PUBLIC = """
 Published unchanged or in the ranges below, for everybody to see. Could one of these columns, or several together,
-identify a person? Then move its line to drop, or publish it in ranges. A column in no list is undecided, and sfumato
-does not publish the table before you decide.
+identify a person? Then move such a column to drop, or publish it in ranges. A column in no list is undecided, and
+sfumato does not publish the table before you decide about it.
 """
 UNDECIDED = """
-DECIDE: a line with DECIDE looks sensitive, or discloses what may be sensitive. Remove its "#" to publish the column for
-everybody to see. Otherwise move it to drop, or name it in sensitive.
+DECIDE: a column marked with DECIDE looks sensitive, or discloses a column that may be sensitive. Remove the "#" of its
+line to publish the column for everybody to see. Otherwise move it to drop, or name it in sensitive.
 """
 RANGES = """
-Ranges in which numbers and dates are published: [0, 20, 40] makes two, from 0 to below 20 and from 20 to 40; inf means
-no limit. Wider ranges make it harder to identify a person. The edges are round numbers, not values of the table: change
-them to suit your readers. A line for a column that is not published has no effect.
+Ranges in which numbers and dates are published. [0, 20, 40] makes two ranges, from 0 to below 20 and from 20 to 40; inf
+means no limit. Wider ranges make it harder to identify a person. The edges are round numbers,
+not values of the table. Change the edges to suit your readers. A line for a column that is not published has no effect.
 """
 DAYS = """
-Dates are published in ranges unless you remove the line: others may be able to look up the day of an admission.
+Dates are published in ranges unless you remove their line, because others may know the day of an admission.
 """
 DOMAINS = """
-Recommended: list all values that the sensitive column may have, in a file with one value on each line. Take them from a
-code book, not from the table: otherwise the release discloses which values occur. If the values have groups, such as
-chapters of codes, use a section [hierarchies] with a CSV of code,chapter instead. Groups can then be counted and
-published too.
+Recommended: list all values that the sensitive column may have, in a file with one value on each line. Take the
+values from a code book, not from the table; otherwise the release discloses which values occur. If the values have
+groups, such as chapters of codes, use a section [hierarchies] with a CSV of code,chapter instead. Groups can then be
+counted and published too.
 """
 PROMISE = """
 DECIDE: how much may anyone learn about a person? With the two numbers below: anyone who thinks a statement about a
@@ -109,10 +110,11 @@ posterior) after seeing that person's record. A smaller posterior protects more,
 `sfumato plan` shows by how much. The proposal is larger if the sensitive column has few values, so this private file
 shows whether it has. For another kind of protection, such as groups of decoys, remove the prior.
 """
-RELEASE = "The place of the release: a new directory, or a file that ends in .zip."
+RELEASE = "The place of the release, which is a new directory or a file that ends in .zip."
 PLAN_FILE = """
-A private file with the key of the release. With it, publishing the same table again repeats the same release; without
-it, a second, different release would weaken the protection. Keep it where nobody else can read it.
+A private file with the key of the release. With this file, publishing the same table again repeats the same release.
+Without it, publishing again makes a second, different release, which weakens the protection. Keep the file where nobody
+else can read it.
 """
 NEXT_STEPS = "then check what would be published, and how accurate counts would be (this writes nothing), and publish:"
 
@@ -132,7 +134,7 @@ class Draft:
 def draft(
     guess: TableGuess, table: str, target: Path, sensitive: Sequence[str] = (), *, encoding: str = "utf-8"
 ) -> Draft:
-    """The request file of a table, of which some columns may be known to be sensitive."""
+    """Drafts the request file of a table. Some sensitive columns may be known."""
     names = [column.name for column in guess.columns]
     if unknown := next((name for name in sensitive if name not in names), None):
         raise SchemaError(
@@ -179,7 +181,7 @@ def check_place(target: Path, *, force: bool) -> None:
     """Refuse a path without the ending of request files, and one that exists already."""
     if target.suffix.lower() != TOML:
         raise TargetError(
-            f"a request file is known by its ending: name one that ends in {TOML}, not {str(target)!r}.",
+            f"the name of a request file has a fixed ending; choose a name that ends in {TOML}, not {str(target)!r}.",
             code="wrong-ending",
             fields={"file": str(target), "ending": TOML},
         )
@@ -232,12 +234,12 @@ def format_remark(text: str, **values: str) -> list[str]:
 
 
 def add_remarks(line: str, column: ColumnGuess) -> str:
-    """A line about a column, with its remarks."""
+    """A line of the file about a column, with its remarks."""
     return f"{line}  # {'; '.join(column.remarks)}" if column.remarks else line.rstrip()
 
 
 def list_columns(columns: Sequence[ColumnGuess], undecided: Collection[ColumnGuess] = ()) -> Iterator[str]:
-    """One line of a list for each column, with its remarks; those of undecided columns are comments."""
+    """One line of a list for each column, with its remarks. The lines of undecided columns are comments."""
     names = [f"    {'# ' if column in undecided else ''}{quote_toml(column.name)}," for column in columns]
     width = max((len(name) for name in names if len(name) <= WIDEST_NAME), default=0)
     for column, name in zip(columns, names, strict=True):
@@ -265,12 +267,12 @@ class _DraftWriter:
         self.example_column = next(iter((*sensitive, *self.likely_columns)), ANY_COLUMN)
 
     def _may_be_chosen(self, column: ColumnGuess) -> bool:
-        """Whether a column may be the sensitive one that the data steward has yet to name."""
+        """Whether the data steward may still name a column as the sensitive column."""
         can_be_protected = column.domain_size > 0 and Untidy.FREE_TEXT not in column.untidy_kinds
         return column.may_be_sensitive and can_be_protected and column.role is not Role.PERSON
 
     def is_undecided(self, column: ColumnGuess) -> bool:
-        """Whether the draft gives a column no role, because it looks sensitive or discloses what may be."""
+        """Whether the draft gives a column no role, because it may be sensitive or disclose a sensitive column."""
         if column.role is Role.PUBLIC:
             return column.may_be_sensitive or column.discloses is not None
         return not self.sensitive and self._may_be_chosen(column)
@@ -319,7 +321,7 @@ class _DraftWriter:
         ordered = [
             column for column in self.select_columns(Role.IDENTIFIER, Role.DROPPED, Role.PUBLIC) if column.is_ordered
         ]
-        # Prefer a time; otherwise a number that counts cases to one that measures something.
+        # Times come first, then numbers that count cases, then numbers that measure something.
         first = min(ordered, key=lambda column: (not column.is_time, column.role is not Role.IDENTIFIER), default=None)
         order = first.name if first else ANY_COLUMN
         return [
@@ -345,7 +347,7 @@ class _DraftWriter:
         return lines
 
     def write_public(self) -> list[str]:
-        """The public columns, and those that may be public once the data steward decides so."""
+        """The public columns, and the columns that may be public if the data steward decides so."""
         marked_columns = [
             replace(column, remarks=(_explain_decision(column), *column.remarks))
             if self.is_undecided(column)
@@ -360,7 +362,7 @@ class _DraftWriter:
         return [*remarks, "public = [", *list_columns(listed, undecided), "]"]
 
     def is_ranged(self, column: ColumnGuess) -> bool:
-        """Whether the ranges of a column apply if it is published: to dates, and to nearly unique numbers."""
+        """Whether the ranges of a column apply if it is published, as for dates and nearly unique numbers."""
         return bool(column.edges) and (column.is_time or column.role is not Role.PUBLIC)
 
     def write_ranges(self) -> list[str]:
@@ -376,13 +378,13 @@ class _DraftWriter:
         )
 
     def write_domains(self) -> list[str]:
-        """The place for the declared values of the sensitive column; ranges declare them already."""
+        """The line for the declared values of the sensitive column. Ranges declare them already."""
         if any(self.is_ranged(column) for column in self.guess.columns if column.name == self.example_column):
             return []
         return ["[domains]", *format_remark(DOMAINS), f'# {format_key(self.example_column)} = "values.txt"']
 
     def write_protection(self) -> list[str]:
-        """The two numbers of the bound, proposed by the number of values of the sensitive column."""
+        """The prior and the posterior, proposed from the number of values of the sensitive column."""
         names = self.sensitive or (self.example_column,)
         sizes = [
             len(column.edges) - 1 if self.is_ranged(column) else column.domain_size

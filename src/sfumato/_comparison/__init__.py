@@ -1,1 +1,1 @@
-"""Compares mechanisms: what they guarantee, what attackers learn, what they cost."""
+"""Compares mechanisms by their guarantees, by what attackers learn, and by the accuracy of counts."""

@@ -1,4 +1,4 @@
-"""Compares all mechanisms under one criterion: plans and attacks each, and recommends one in words."""
+"""Compares all mechanisms under one criterion: plans and attacks each mechanism, and recommends one in words."""
 
 from __future__ import annotations
 
@@ -38,13 +38,16 @@ from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 
-# The size of the published values: the protected column as in a release, and its table of values.
+# The size of the published values, which are the protected column of a release and its table of values.
 
 BATCH = 1 << 16
 
 
 def measure_record_bytes(chosen: ChosenMechanism, trial_table: TrialTable) -> float:
-    """The bytes per record in a release's Parquet; public columns are equal under every mechanism and not counted."""
+    """The bytes per record in a release's Parquet file.
+
+    Public columns are the same under every mechanism, and not counted.
+    """
     mechanism, sensitive, sample = chosen.mechanism, trial_table.sensitive, trial_table.sample
     encoding = mechanism.make_encoding(chosen.design)
     cell = encoding.name_cell_column(sensitive.name)
@@ -76,13 +79,13 @@ def measure_record_bytes(chosen: ChosenMechanism, trial_table: TrialTable) -> fl
 
 USUAL_COUNT = 1000
 CURVE_EXPONENTS = (0.5, 1.5)
-"""A curve has the bound itself and these powers of its odds: three points before a picture is drawn."""
+"""A curve has a point for the bound itself, and for each of these powers of its odds factor."""
 ALL_COLUMNS = "P"
 """The attacker whose gain is shown by default."""
 Progress = Callable[[int, int], None]
 
 
-def compare(  # noqa: PLR0913 - a request, and the one thing that is the same for all
+def compare(  # noqa: PLR0913 - a request and a criterion
     request: Request,
     engine: Engine | None = None,
     *,
@@ -94,17 +97,17 @@ def compare(  # noqa: PLR0913 - a request, and the one thing that is the same fo
     plan_file: str | Path | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
-    """Compares all mechanisms at one posterior, at one gain of an attacker, or at one error of counts of a size.
+    """Compares all mechanisms at one posterior, at one gain of an attacker, or at one error of counts.
 
-    Nothing is published. Published values are drawn from a seed, which is 0 by default, so that a comparison repeats.
-    Without a seed, the compared rows are those of `plan`, also with its plan file. The gains are those of attacker P,
-    who knows all public columns, unless another letter is given.
+    Nothing is published. Trial values are drawn from a seed, which is 0 by default, so that a comparison can be
+    repeated. With `seed=None`, the compared rows are the rows that `plan` would choose, also with its plan file. By
+    default, gains are for attacker P, who knows all public columns.
     """
     aim = _choose_aim(request, at_gain, error, at)
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, engine = Path(name), engine or choose_engine(request.table)
         source = open_table(request, folder, engine)
-        # Without a seed, of the same rows as the plan.
+        # Without a seed, the same rows as in the plan.
         draws = choose_planning_draws(request, source, engine, plan_file)[0] if seed is None else make_draws(seed)
         request, survey = survey_table(request, source, engine, folder, draws)
     return compare_survey(request, survey, aim, attacker=attacker, at=at, seed=seed or 0, progress=progress)
@@ -120,19 +123,19 @@ def compare_survey(  # noqa: PLR0913 - the same
     at: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
-    """Compares mechanisms for a table that was read before; by default at the posterior of the request."""
+    """Compares mechanisms for a table that was read before. The default criterion is the posterior of the request."""
     bound = request.spec.resolve(survey.histogram).find_common_bound(survey.histogram)
     if bound is None:
         raise SpecError(
-            "mechanisms are compared at one posterior, and this request has none: each value has its own limit, or one "
-            "relative to its share; request one bound instead (`spec=BreachBound(...)`).",
+            "mechanisms are compared at one posterior, but this request has none, because each value has its own "
+            "limit. Request one bound instead (`spec=BreachBound(...)`).",
             code="no-single-bound",
         )
     trial_table = TrialTable.of(survey, bound, seed)
     letter = attacker.strip().upper()
     if letter not in ATTACKERS:
         raise SpecError(
-            f"there is no attacker {attacker!r}; name one of {', '.join(ATTACKERS)}.",
+            f"the attacker {attacker!r} is unknown; name one of {', '.join(ATTACKERS)}.",
             code="unknown-attacker",
             fields={"attacker": attacker},
         )
@@ -166,12 +169,12 @@ def _choose_aim(request: Request, at_gain: Exact | None, error: Exact | None, at
     """Chooses the common criterion; None means the posterior of the request."""
     if at_gain is not None and error is not None:
         raise SpecError(
-            "both a gain and an error were given; give one of them as the criterion of the comparison.",
+            "both a gain and an error were given; give only one as the criterion of the comparison.",
             code="two-criteria",
         )
     if at is not None and at < 1:
         raise SpecError(
-            f"the count is {at}, and must be at least 1: it is the count that has this error.",
+            f"the count is {at} and must be at least 1. It is the size of the counts with this error.",
             code="count-out-of-range",
             fields={"given": at},
         )
@@ -179,7 +182,8 @@ def _choose_aim(request: Request, at_gain: Exact | None, error: Exact | None, at
         gain = parse_exact(at_gain, "the gain")
         if not 0 < gain < 1:
             raise SpecError(
-                f"the gain is {gain}, and must be between 0 and 1: more correct guesses, such as 10%.",
+                f"the gain is {gain} and must be between 0 and 1. It is the share of additional correct guesses, "
+                "such as 10%.",
                 code="gain-out-of-range",
                 fields={"given": str(gain)},
             )
@@ -188,7 +192,7 @@ def _choose_aim(request: Request, at_gain: Exact | None, error: Exact | None, at
         limit = parse_exact(error, "the error")
         if limit <= 0:
             raise SpecError(
-                f"the error is {limit}, and must be above 0: the relative standard error, such as 10%.",
+                f"the error is {limit} and must be above 0. It is the relative standard error, such as 10%.",
                 code="error-out-of-range",
                 fields={"given": str(limit)},
             )
@@ -197,14 +201,14 @@ def _choose_aim(request: Request, at_gain: Exact | None, error: Exact | None, at
 
 
 def choose_usual_count(histogram: Histogram) -> int:
-    """The usual count for errors: a thousand, or about the count of the most frequent value if that is less."""
+    """The default size of counts for errors: a thousand, or less if even the most frequent value is rarer."""
     largest_count = max(histogram.counts)
     digit = int(10 ** (len(str(largest_count)) - 1))
     return min(USUAL_COUNT, largest_count // digit * digit)
 
 
 def find_required_guarantee(request: Request, histogram: Histogram) -> Guarantee:
-    """The required guarantee: as requested, or that of the named mechanism, or of any possible one."""
+    """The required guarantee: the requested one, that of the named mechanism, or the weakest possible one."""
     if request.guarantee is not None:
         return Guarantee(request.guarantee)
     if request.mechanism != AUTO:
@@ -224,7 +228,7 @@ def find_required_guarantee(request: Request, histogram: Histogram) -> Guarantee
 
 @dataclass(frozen=True, eq=False)
 class TrialCache:
-    """Keeps every trial, so that none runs twice."""
+    """Keeps the results of every trial, so that no trial runs twice."""
 
     request: Request
     trial_table: TrialTable
@@ -243,7 +247,7 @@ class TrialCache:
         return self._look_up_or_make(mechanism, bound, True, lambda: self._attack_trial(self.plan(mechanism, bound)))
 
     def run_all_attackers(self, trial: Trial) -> tuple[dict[str, Attack], float | None]:
-        """Runs all attackers, by their letters; also measures the bytes of a record."""
+        """Runs all attackers, by their letters, and measures the bytes of a record."""
         try:
             chosen = self.trial_table.make_plan(trial, select_options(trial.mechanism, self.request))
         except InfeasibleError:
@@ -271,7 +275,7 @@ class TrialCache:
     def _look_up_or_make(
         self, mechanism: AnyMechanism, bound: BreachBound, with_attack: bool, make: Callable[[], Trial]
     ) -> Trial:
-        """Looks up the trial of the same request, which several posteriors may share, or runs it."""
+        """Looks up the trial of a request, or runs it. Several posteriors may lead to the same request."""
         comparability = mechanism.comparability
         spec = (
             None if comparability is None else comparability.match_posterior(bound, self.trial_table.histogram.values)
@@ -289,7 +293,7 @@ def _evaluate_mechanism(
     trials: TrialCache,
     survey: TableScan,
 ) -> Contender:
-    """Evaluates one mechanism: its trial at the criterion, its curve around that, and all attackers."""
+    """Evaluates one mechanism: its trial at the criterion, its curve around this trial, and all attackers."""
     plan_at, attack_at = partial(trials.plan, mechanism), partial(trials.attack, mechanism)
     matched_trial = aim.find_trial(bound, plan_at, attack_at)
     if matched_trial.chosen_plan is None or matched_trial.spec is None:

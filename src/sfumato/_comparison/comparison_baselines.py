@@ -1,4 +1,4 @@
-"""Baselines for mechanisms: redrawn values, and noisy answers without a published table."""
+"""Baselines for mechanisms. One redraws all values, and one gives noisy answers without a published table."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from sfumato.errors import SpecError
 SIZE_FACTOR = 2.0
 """Counts from half to twice a size are taken as counts of that size."""
 MOST_HEIGHT = 1000
-"""Columns with more values have hardly a count of any size."""
+"""Columns with more values are skipped, because most of their counts are small."""
 SENSITIVITY = 1.0
 """One record changes a count by at most one."""
 MARGIN = 2.0**-50
-"""OpenDP rounds epsilon up; this factor of noise makes it confirm the requested epsilon."""
+"""OpenDP rounds epsilon up. With this factor on the noise, it confirms the requested epsilon."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A simple alternative that a mechanism should outperform, or that serves another purpose."""
+    """A simple alternative to a mechanism. A mechanism should outperform it, or it serves another purpose."""
 
     name: str
     error: float
@@ -42,10 +42,10 @@ class Baseline:
 
 
 def redraw_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | None:
-    """Redraws each value from the table's own distribution: discloses nothing about a person.
+    """Redraws each value from the table's own distribution, which discloses nothing about a person.
 
     The error is that of counts of about this size in the table, for a value of one public column and one protected
-    value. It is mainly bias, because the association of columns is lost. None if there are no such counts.
+    value. The error is mainly a bias, because the association of columns is lost. None if there are no such counts.
     """
     total, size = histogram.total, histogram.domain_size
     shares = np.array(histogram.counts) / total
@@ -65,7 +65,7 @@ def redraw_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | N
         "each value is drawn from the frequencies in the table, independent of the person. It discloses nothing about "
         f"a single person. Counts of about {at:,} people with a value of one public column are off by "
         f"{format_percent(error)} (mean over such counts of this table), because the association of columns is lost. "
-        "This error is a bias, so no answer could state a standard error."
+        "This error is a bias, so answers cannot state it as a standard error."
     )
     return Baseline("redrawn values", error, 0.0, sentence)
 
@@ -82,16 +82,17 @@ def compute_laplace_scale(epsilon: float) -> float:
 
 
 def estimate_laplace_answers(bound: BreachBound, at: int, beside: tuple[str, float] | None) -> Baseline:
-    """Counts answered with noise, so that one answer changes odds by at most the bound; no table is published.
+    """Answers counts with noise, so that one answer changes odds by at most the bound. No table is published.
 
-    For a mechanism with a known error it also gives the number of answers above which the mechanism is more accurate.
+    If the error of a mechanism is known, the text gives the number of answers from which the mechanism is more
+    accurate.
     """
     epsilon = math.log(bound.person_amplification)
     noise = math.sqrt(2) * bound.rows * compute_laplace_scale(epsilon)
     sentence = (
-        "each count is answered with its own Laplace noise, without a published table. A single answer that changes "
-        f"odds by as much as the bound allows is off by {format_percent(noise / at)} at {at:,} records; the noise of "
-        "each answer grows with the number of answers"
+        "each count is answered with its own Laplace noise, without a published table. If a single answer may use "
+        "the whole bound, it is typically off by {format_percent(noise / at)} at a count of {at:,} records. The "
+        "noise of each answer grows with the number of answers"
     )
     if beside is not None:
         name, error = beside

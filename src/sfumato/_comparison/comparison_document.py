@@ -1,4 +1,4 @@
-"""The document of a comparison: the recommendation, and the guarantee, risk and cost of each mechanism. Private."""
+"""Makes the document of a comparison: a recommendation, and guarantee, risk and errors by mechanism. Private."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from sfumato._figures import (
 COUNTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 ABOUT = (
     "This comparison shows what attackers can learn about the people in the table under each mechanism. Nothing was "
-    "published: published values were drawn with discarded keys. The JSON output of compare has all numbers."
+    "published. Trial values were drawn with discarded keys. The JSON output of compare has all numbers."
 )
 NOT_COVERED = (
-    "A gain belongs to one attacker with the stated knowledge; an attacker who knows more may gain more.",
-    "Attack success is an average over people; about some of them an attacker can be much more certain.",
+    "Each gain is that of one attacker with the stated knowledge; an attacker who knows more may gain more.",
+    "Attack success is an average over people; an attacker can be much more certain about some people.",
     "Public columns disclose the same with every mechanism.",
-    "Several releases of the same table add up. Here each is measured alone.",
-    "Errors are those of counts; models, small groups and rare values lose more.",
+    "Several releases of the same table disclose more together. Here each release is measured alone.",
+    "Errors are for counts; statistical models, small groups and rare values lose more accuracy.",
 )
 NOT_COVERED_SECTION = make_section("What these numbers do not cover", Items(NOT_COVERED))
 
@@ -58,7 +58,9 @@ def make_comparison_document(comparison: Comparison, decider: str = DEFAULT_DECI
     """Makes the document of `compare`, with figures."""
     sections = [
         _make_advice(comparison, decider),
-        make_section("Gain against error", *_draw_plane(comparison), has_page_break=True, is_page_only=True),
+        make_section(
+            "Attacker's gain and error of counts", *_draw_plane(comparison), has_page_break=True, is_page_only=True
+        ),
         *_list_layers(comparison),
         NOT_COVERED_SECTION,
         make_section("Decisions before publishing, whatever the mechanism", Alerts.of(comparison.stops)),
@@ -82,7 +84,7 @@ def list_alternative_sections(comparison: Comparison) -> list[Section]:
 
 
 def _list_layers(comparison: Comparison) -> list[Section]:
-    """Lists the three layers, which always appear together."""
+    """Lists the tables of guarantees, attack success and errors, which always appear together."""
     baselines = tuple(f"{baseline.name}: {baseline.description}" for baseline in comparison.baselines)
     return [
         make_section(
@@ -130,7 +132,7 @@ def _make_advice(comparison: Comparison, decider: str) -> Section:
 
 
 def _draw_plane(comparison: Comparison) -> tuple[Block, ...]:
-    """Draws the attacker's gain against the error of counts: a curve over the posterior for each mechanism."""
+    """Draws the attacker's gain against the error of counts. Each mechanism has a curve over several posteriors."""
     curves = [
         TradeOffCurve(
             contender.mechanism.name,
@@ -150,8 +152,8 @@ def _draw_plane(comparison: Comparison) -> tuple[Block, ...]:
     accepted_gain = getattr(comparison.aim, "gain", None)
     sentence = (
         "Each curve is a mechanism at several posteriors. The gain is that of an attacker who knows "
-        f"{comparison.knowledge}; the error is that of counts of {comparison.count_size:,} people. Closer to the lower "
-        "left corner is better in both."
+        f"{comparison.knowledge}; the error is the standard error of counts of {comparison.count_size:,} people. "
+        "Curves closer to the lower left corner have a smaller gain and a smaller error."
     )
     return Picture(partial(draw_risk_utility, curves, accepted_gain=accepted_gain)), Text(sentence, Tone.QUIET)
 
@@ -173,7 +175,7 @@ def _make_guess(letter: str, contender: Contender) -> AttackSuccess:
 
 
 def _draw_errors(comparison: Comparison) -> Picture:
-    """Draws the error of counts by size, dashed for a weaker guarantee than requested."""
+    """Draws the error of counts by size. Mechanisms with a weaker guarantee than requested have dashed lines."""
     curves = [
         ErrorCurve.of(
             contender.mechanism.name,

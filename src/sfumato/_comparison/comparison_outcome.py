@@ -1,7 +1,7 @@
-"""Results of a comparison for each mechanism: what is proved, attack success and cost, with a recommendation.
+"""The results of a comparison: proved bounds, attack success and errors of each mechanism, with a recommendation.
 
-The recommendation names its attacker. It never names a mechanism with a weaker guarantee than requested, or one that
-would be refused by publish.
+The recommendation names its attacker. It never recommends a mechanism with a weaker guarantee than requested, or one
+that `publish` would refuse.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Standing(StrEnum):
 
     RECOMMENDED = "recommended"
     WEAKER = "weaker"
-    """Possible, with a weaker guarantee than requested."""
+    """Can be used, with a weaker guarantee than requested."""
     REFUSED = "refused"
-    """Planned, but publishing would be refused."""
+    """Can be planned, but publishing would be refused."""
     POSSIBLE = "possible"
-    """Possible, with the requested guarantee."""
+    """Can be used, with the requested guarantee."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Contender:
 
     mechanism: AnyMechanism
     trial: Trial
-    """The trial that meets the criterion; without a plan and with a reason if none does."""
+    """The trial that meets the criterion. If no trial does, this one has a reason and no plan."""
     curve: tuple[Trial, ...] = ()
     """The same mechanism at several posteriors, from small to large."""
     attacks: Mapping[str, Attack] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Contender:
     stop_reason: str = ""
     """The reason why publishing would be refused, if it would be."""
     record_bytes: float | None = None
-    """The bytes of the protected column per record."""
+    """The size of the protected column, in bytes per record."""
 
     @property
     def is_possible(self) -> bool:
@@ -62,7 +62,7 @@ class Contender:
         return self.trial.chosen_plan is not None
 
     def describe_bound(self, letter: str) -> str:
-        """The proved bound against an attacker: a factor on odds, a posterior, or nothing. Never a measurement."""
+        """The proved bound against an attacker: a factor on odds, a posterior, or none. It is never a measurement."""
         trial, guarantee = self.trial, self.mechanism.guarantee
         if trial.chosen_plan is None or trial.spec is None:
             return NO_BOUND
@@ -82,7 +82,7 @@ class Comparison:
     request_sentence: str
     """The request, in plain words."""
     bound: BreachBound
-    """The requested bound, or an equivalent one."""
+    """The requested bound, or an equally strict bound."""
     guarantee: Guarantee
     """The requested guarantee."""
     named_mechanism: str | None
@@ -98,11 +98,11 @@ class Comparison:
     contenders: tuple[Contender, ...]
     baselines: tuple[Baseline, ...] = ()
     stops: tuple[Notice, ...] = ()
-    """The decisions that are open whatever the mechanism."""
+    """The open decisions that do not depend on the mechanism."""
 
     @property
     def possible_contenders(self) -> tuple[Contender, ...]:
-        """The contenders with a plan: the recommended one, then equally strong ones by error, then others."""
+        """The contenders with a plan. The recommended one is first, then equally strong ones by error, then others."""
 
         def rank(candidate: Contender) -> tuple[object, ...]:
             is_last = candidate.trial.error is None
@@ -116,7 +116,7 @@ class Comparison:
         return tuple(sorted((contender for contender in self.contenders if contender.is_possible), key=rank))
 
     def is_weaker(self, trial: Trial) -> bool:
-        """Whether a trial has a weaker guarantee than requested: fewer attackers, or a larger increase of odds."""
+        """Whether a trial has a weaker guarantee than requested, by attackers covered or by increase of odds."""
         is_less_general = trial.mechanism.guarantee.is_weaker_than(self.guarantee)
         return is_less_general or trial.bound.amplification > self.bound.amplification
 
@@ -130,7 +130,7 @@ class Comparison:
 
     @property
     def recommended_contender(self) -> Contender | None:
-        """The contender of the requested guarantee with the smallest error, or the smallest gain at one error."""
+        """The best contender with the requested guarantee, by error, or by gain at an equal error."""
         eligible = [
             contender
             for contender in self.contenders
@@ -159,7 +159,7 @@ class Comparison:
 
     @property
     def recommendation(self) -> str:
-        """The recommendation in words: attacker, mechanism, and a comparison with the others."""
+        """The recommendation in words, with the attacker, the mechanism, and a comparison with other mechanisms."""
         return " ".join(_write_advice(self))
 
     def document(self) -> Document:
@@ -192,7 +192,7 @@ class Comparison:
 
 
 def _is_better(one: Trial, other: Trial, *, by_gain: bool) -> bool:
-    """Whether the first of two trials is better; both numbers are known."""
+    """Whether the first of two trials is better. The compared numbers of both are known."""
     gains, errors = (one.gain or 0.0, other.gain or 0.0), (one.error or 0.0, other.error or 0.0)
     is_same_gain = abs(gains[0] - gains[1]) <= SAME_GAIN
     is_same_error = abs(errors[0] - errors[1]) <= SAME_ERROR * max(errors)
@@ -206,20 +206,21 @@ def _write_advice(comparison: Comparison) -> Sequence[str]:
     best, who = comparison.recommended_contender, f"an attacker who knows {comparison.knowledge}"
     if best is None:
         return [
-            f"No mechanism is recommended against {who}. At {comparison.aim.description}, no publishable mechanism "
-            f"with known error and gain has the requested guarantee ({comparison.guarantee}, posterior "
-            f"{comparison.bound.posterior}). Request less, coarsen public columns, or choose larger counts.",
+            f"No mechanism is recommended against {who}. At {comparison.aim.description}, no mechanism that may be "
+            f"published, with known error and gain, has the requested guarantee ({comparison.guarantee}, posterior "
+            f"{comparison.bound.posterior}). Request a weaker guarantee, coarsen public columns, or choose larger "
+            "counts.",
             *_list_absent(comparison),
         ]
     attack = best.attacks[comparison.attacker]
     right = None if attack.with_release is None else attack.with_release.success
     least = "gain" if isinstance(comparison.aim, SameError) else "error"
     sentences = [
-        f"Use {best.mechanism.name} against {who} (at {comparison.aim.description}): of the mechanisms with the "
-        f"requested guarantee, it has the smallest {least}. Counts of {comparison.count_size:,} people are typically "
-        f"off by {format_relative_error(best.trial.error)}. This attacker guesses "
-        f"{format_exact_percent(right)} of people correctly with the release, "
-        f"{format_exact_percent(attack.without_release.success)} without it."
+        f"Use {best.mechanism.name} against {who} (at {comparison.aim.description}): it has the smallest {least} of "
+        f"the mechanisms with the requested guarantee. Counts of {comparison.count_size:,} people are typically "
+        f"off by {format_relative_error(best.trial.error)}. This attacker guesses the values of "
+        f"{format_exact_percent(right)} of people correctly with the release, and of "
+        f"{format_exact_percent(attack.without_release.success)} without the release."
     ]
     others = [
         contender for contender in comparison.possible_contenders if contender is not best and not contender.stop_reason
@@ -237,7 +238,7 @@ def _write_advice(comparison: Comparison) -> Sequence[str]:
             for contender in safer_contenders
         )
         sentences.append(
-            f"The attacker gains less with {_join_names(attack_text)}; {best.mechanism.name} has a gain of "
+            f"The attacker gains less under {_join_names(attack_text)}. Under {best.mechanism.name}, the gain is "
             f"{_format_gain(best)}."
         )
     weaker_names = [
@@ -247,7 +248,7 @@ def _write_advice(comparison: Comparison) -> Sequence[str]:
     ]
     if weaker_names:
         have = "has a smaller error" if len(weaker_names) == 1 else "have smaller errors"
-        sentences.append(f"{_join_names(weaker_names)} {have} with a weaker guarantee than requested.")
+        sentences.append(f"{_join_names(weaker_names)} {have}, but a weaker guarantee than requested.")
     if comparison.named_mechanism is not None and comparison.named_mechanism != best.mechanism.name:
         sentences.append(f"The request names {comparison.named_mechanism}.")
     sentences += _list_absent(comparison)
@@ -256,14 +257,14 @@ def _write_advice(comparison: Comparison) -> Sequence[str]:
 
 
 def _list_absent(comparison: Comparison) -> list[str]:
-    """Names the mechanisms that were not considered; the document has the reasons."""
+    """Names the mechanisms that were not considered. The document gives the reasons."""
     stopped_names = [
         contender.mechanism.name
         for contender in comparison.contenders
         if contender.is_possible and contender.stop_reason
     ]
     infeasible_names = [contender.mechanism.name for contender in comparison.contenders if not contender.is_possible]
-    sentences = [f"Would be refused by publish: {_join_names(stopped_names)}."] if stopped_names else []
+    sentences = [f"publish would refuse: {_join_names(stopped_names)}."] if stopped_names else []
     return [*sentences, *([f"Not possible here: {_join_names(infeasible_names)}."] if infeasible_names else [])]
 
 

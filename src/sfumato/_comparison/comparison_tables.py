@@ -1,4 +1,4 @@
-"""The three layers of a comparison as tables for terminal and page: proved, measured, and cost."""
+"""Makes the three tables of a comparison: proved bounds, measured attack success, and errors of counts."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ SHORT_KNOWLEDGE = {"O": f"public columns and {KNOWN_SHARE:.0%} of the others"}
 """The attackers' knowledge in short form, for figures."""
 
 PROVED_NOTE = (
-    "\u00d7 is the largest factor by which a person's own record raises the odds of a value, whatever the attacker "
-    "knew before or learns from other records. \u2264 is the highest confidence in a value within the prior. Without "
-    "either, nothing limits what the attacker learns. Standing: a weaker mechanism has a weaker guarantee than "
-    "requested, and publish would refuse a refused one."
+    "\u00d7 marks the largest factor by which a person's own record raises the odds of a value, whatever the "
+    "attacker knew before or learns from other records. \u2264 marks the highest possible confidence in a value that "
+    "is no more frequent than the prior. Without either mark, nothing limits what the attacker learns. Standing: a "
+    "weaker mechanism has a weaker guarantee than requested; publish would refuse a refused mechanism."
 )
 MEASURED_NOTE = (
-    "Attack success: % of people whose value is guessed correctly, without the release {} with it, on {:,} of {:,} "
-    "records, published with a discarded key. Measurements are not bounds: another attacker may succeed more often."
+    "Attack success is the % of people whose value is guessed correctly, without the release {} with the release. It "
+    "was measured on {:,} of {:,} records, in a trial release. Measurements are not bounds, because another attacker "
+    "may succeed more often."
 )
 COST_NOTE = (
-    "Errors are predicted standard errors in % of the count. First, counts of {:,} people with a value, selected by "
-    "other columns, averaged over values with at least this count. Then, counts of the given share of records, "
-    "averaged over records. Bytes are those of the published value of a record."
+    "Errors are predicted standard errors in % of the count. The first column is for counts of {:,} people with a "
+    "value, averaged over the values with at least this count. The other columns are for counts of the given share "
+    "of records, averaged over records. Bytes are the size of the published value of a record."
 )
 
 
 @dataclass(frozen=True)
 class ComparisonTable:
-    """A table with one row for each mechanism, and a note that explains it."""
+    """A table with one row for each mechanism, and a note that explains the table."""
 
     title: str
     headings: tuple[str, ...]
@@ -55,7 +56,7 @@ class ComparisonTable:
 
 
 def make_guarantee_table(comparison: Comparison) -> ComparisonTable:
-    """The proved bounds against each attacker, and the standing of each mechanism; no measurements."""
+    """The table of proved bounds against each attacker, with the standing of each mechanism."""
     rows = tuple(
         (
             contender.mechanism.name,
@@ -70,7 +71,7 @@ def make_guarantee_table(comparison: Comparison) -> ComparisonTable:
 
 
 def make_attack_table(comparison: Comparison) -> ComparisonTable:
-    """The attack success of all attackers."""
+    """The table of the attack success of all attackers."""
     rows = tuple(
         (contender.mechanism.name, *(format_guesses(contender.attacks.get(letter)) for letter in ATTACKERS))
         for contender in comparison.possible_contenders
@@ -80,7 +81,7 @@ def make_attack_table(comparison: Comparison) -> ComparisonTable:
 
 
 def make_cost_table(comparison: Comparison) -> ComparisonTable:
-    """The errors of counts and the size of records."""
+    """The table of the errors of counts and the size of records."""
     shares = tuple(f"{100 * float(contender):g}%" for contender in SELECTIVITIES)
     headings = ("mechanism", "setting", f"at {comparison.count_size:,}", *shares, "bytes")
     rows = tuple(_make_cost_row(contender) for contender in comparison.possible_contenders)

@@ -1,4 +1,4 @@
-"""The criteria of a comparison: mechanisms at one posterior, one gain of an attacker, or one error of counts."""
+"""The criteria of a comparison: an equal posterior, an equal gain of an attacker, or an equal error of counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sfumato.errors import SpecError
 TrialRunner = Callable[[BreachBound], Trial]
 """The function that tries a mechanism at a bound."""
 WEAKEST = Fraction(99, 100)
-"""The largest posterior tried; it makes every smaller posterior acceptable."""
+"""The largest posterior that is tried."""
 
 
 class Aim(ABC):
@@ -27,15 +27,17 @@ class Aim(ABC):
 
     @abstractmethod
     def find_trial(self, bound: BreachBound, plan_trial: TrialRunner, attack_trial: TrialRunner) -> Trial:
-        """Finds the trial that meets the criterion, with the prior of a bound; a trial with a refusal if none does.
+        """Finds the trial that meets the criterion, with the prior of a bound.
 
-        `planned` computes only the error, `attacked` also the attack success.
+        If none does, the trial states the reason.
+
+        `planned` computes only the error of a trial. `attacked` also computes the attack success.
         """
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """The criterion, as a phrase that completes `compared at ...`."""
+        """The criterion as a phrase, to complete `compared at ...`."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +58,15 @@ class SamePosterior(Aim):
 
 @dataclass(frozen=True)
 class SameGain(Aim):
-    """An equal gain of the attacker, or a slightly smaller one."""
+    """An equal gain of the attacker, or a slightly smaller gain."""
 
     gain: float
 
     def find_trial(self, bound: BreachBound, plan_trial: TrialRunner, attack_trial: TrialRunner) -> Trial:
-        """Finds the largest two-digit posterior with at most this gain, which grows with the posterior."""
+        """Finds the largest two-digit posterior with at most this gain. The gain grows with the posterior."""
         bounds = list_weaker_bounds(bound)
 
-        def is_beyond(candidate: BreachBound) -> bool:  # without a plan here, a larger posterior may have one
+        def is_beyond(candidate: BreachBound) -> bool:  # a larger posterior may have a plan even if this one has none
             gain = attack_trial(candidate).gain
             return gain is not None and gain > self.gain
 
@@ -89,7 +91,7 @@ class SameError(Aim):
     count_size: int
 
     def find_trial(self, bound: BreachBound, plan_trial: TrialRunner, attack_trial: TrialRunner) -> Trial:
-        """Finds the smallest two-digit posterior with at most this error, which falls with the posterior."""
+        """Finds the smallest two-digit posterior with at most this error. The error falls with the posterior."""
         bounds = list_weaker_bounds(bound)
 
         def is_within(candidate: BreachBound) -> bool:
@@ -118,7 +120,7 @@ def list_weaker_bounds(bound: BreachBound) -> list[BreachBound]:
 
 
 def list_bounds_around(bound: BreachBound, exponents: Sequence[float]) -> list[BreachBound]:
-    """Lists bounds with the same prior and powers of this odds factor; posteriors have two digits."""
+    """Lists bounds with the same prior and powers of the odds factor of a bound. Their posteriors have two digits."""
     bounds = [bound]
     for exponent in exponents:
         odds = float(bound.person_amplification) ** exponent * float(bound.prior / (1 - bound.prior))

@@ -1,4 +1,4 @@
-"""A mechanism at one bound: its plan, the error of counts, and an attacker's gain. Nothing is published.
+"""Tries a mechanism at one bound, for its plan, its error of counts, and an attacker's gain. Nothing is published.
 
 Published values are drawn with discarded keys, never with the key of a plan file.
 """
@@ -34,7 +34,7 @@ from sfumato.mechanisms.capabilities import Comparability
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 MOST_LEARNED = 1 << 19
-"""The most records times values to learn from a release: a quarter of an audit's, because there are many trials."""
+"""The most records times values that attackers learn from: a quarter of those of an audit, which has one trial."""
 
 ATTACKERS: Mapping[str, Callable[[AttackSetup], Attack]] = {
     "F": attack_with_frequencies,
@@ -43,12 +43,12 @@ ATTACKERS: Mapping[str, Callable[[AttackSetup], Attack]] = {
     "O": attack_with_known_others,
     "L": partial(attack_with_release_alone, most_learned=MOST_LEARNED),
 }
-"""The attackers by letter, least knowledge first; the last one has only the release."""
+"""The attackers by letter, least knowledge first, except that the last one has only the release."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """The result of a mechanism at a bound. Secret."""
+    """The result of trying a mechanism at a bound. Secret."""
 
     mechanism: AnyMechanism
     bound: BreachBound
@@ -58,15 +58,15 @@ class Trial:
     refusal: str = ""
     """The reason why there is no plan, if there is none."""
     error: float | None = None
-    """The standard error of a count of the given size, divided by the count; the mean over the values."""
+    """The standard error of a count of the given size, divided by the count, as the mean over values."""
     seconds: float = 0.0
-    """The planning time."""
+    """The planning time, in seconds."""
     attack: Attack | None = None
     """The chosen attacker's result; None if it was not run, or has no result."""
 
     @property
     def gain(self) -> float | None:
-        """The additional share of correct guesses with the release."""
+        """The share of correct guesses with the release, minus the share without."""
         if self.attack is None or self.attack.with_release is None:
             return None
         return self.attack.with_release.success - self.attack.without_release.success
@@ -74,9 +74,9 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class TrialTable:
-    """The table that attackers see: its records, or a sample treated as the whole table.
+    """The records that attackers work on: the whole table, or a sample that is treated as a whole table.
 
-    So whole groups can be attacked: parts of groups would show too little success.
+    Treated as a whole table, a sample has whole groups. Attacks on parts of groups would show too little success.
     """
 
     sample: Sample
@@ -88,7 +88,7 @@ class TrialTable:
 
     @classmethod
     def of(cls, survey: TableScan, bound: BreachBound, seed: int) -> TrialTable:
-        """Makes the table from the first reading; beliefs above the bound are counted."""
+        """Makes the table from the first reading. The attacks on it count beliefs above the bound."""
         sample = replace(survey.sample, total=survey.sample.records)
         return cls(sample, survey.sensitive, survey.histogram, make_targets(sample, survey.sensitive, bound), seed)
 
@@ -104,12 +104,15 @@ class TrialTable:
         return ChosenMechanism(trial.mechanism, plan, sample_histogram)
 
     def make_setups(self, chosen: ChosenMechanism) -> list[AttackSetup]:
-        """A possible release, drawn with a discarded key; one setup for each protected column."""
+        """Sets up the attacks on a possible release, which is drawn with a discarded key.
+
+        Each protected column has one setup.
+        """
         return make_planned_setups(chosen, self.sample, self.sensitive, self.targets, self.seed)
 
 
 def run_attack(setups: Sequence[AttackSetup], letter: str) -> Attack:
-    """Runs an attacker; of several protected columns, the one with the largest gain counts."""
+    """Runs an attacker. Of several protected columns, the column with the largest gain counts."""
     attacks = [ATTACKERS[letter](setup) for setup in setups]
     return max(
         attacks,
@@ -117,13 +120,13 @@ def run_attack(setups: Sequence[AttackSetup], letter: str) -> Attack:
     )
 
 
-ONE_COLUMN = "it protects only one column, and the request protects several separately."
+ONE_COLUMN = "the mechanism protects only one column, but the request protects several columns separately."
 
 
 def plan_trial(
     mechanism: AnyMechanism, bound: BreachBound, request: Request, trial_table: TrialTable, at: int
 ) -> Trial:
-    """Plans with a mechanism at a bound, by its own kind of request and with the given options.
+    """Plans with a mechanism at a bound, with the mechanism's own kind of request and the given options.
 
     The error is that of counts of `at` records.
     """

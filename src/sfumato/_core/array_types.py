@@ -1,4 +1,4 @@
-"""Names for the array types that modules exchange, one meaning each."""
+"""Names the array types that modules exchange; each name has one meaning."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 BLOCK_ROWS = 1 << 17
-"""The number of rows that a series of steps processes at a time. Their data stay near a core. Smaller blocks would make
-threads wait for each other too often: with a tenth of this size, two threads are no faster than one."""
+"""The number of rows in a block, which goes through several steps before the next block does.
+
+Its data fit into the cache of a processor core. With smaller blocks, threads would wait for each other too often. At a
+tenth of this size, two threads are no faster than one thread.
+"""
 
 Array = npt.NDArray[np.generic]
 """An array of any type."""
@@ -21,18 +24,18 @@ Codes = WholeNumbers
 """Indices of values in their domain, in the narrowest unsigned type that holds them."""
 
 UInts = WholeNumbers
-"""Integers from 0, of any width: slots, ranks, ids."""
+"""Integers from 0 upwards, of any width, such as slots, ranks and ids."""
 
 Bits64 = npt.NDArray[np.uint64]
 """Random or packed bits, 64 at a time."""
 
 Bytes = npt.NDArray[np.uint8]
-"""Packed bits, eight at a time: a set of values for each record."""
+"""Packed bits, eight at a time. They hold a set of values for each record."""
 
 Indices = npt.NDArray[np.int64]
-"""Indices: of values in a domain, of entries in sub-tables, of rows in a table."""
+"""Indices of values in a domain, of entries in sub-tables, or of rows in a table."""
 
-# Former names, in modules that still use them.
+# Older names, which some modules still use.
 Numbers = UInts
 RandomBits = Bits64
 Places = Indices
@@ -40,7 +43,7 @@ Places = Indices
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Amounts = Counts | Floats
-"""Counts of records, or sums of numbers of the counted records."""
+"""Counts of records, or sums of a number over the counted records."""
 
 Mask = npt.NDArray[np.bool_]
 

@@ -15,7 +15,7 @@ from sfumato.errors import ReleaseFormatError
 
 Scalar = str | int | float | bool | Decimal | datetime.date | datetime.datetime | None
 Value = Scalar | tuple[Scalar, ...]
-"""A cell value; several sensitive columns that are protected together have a tuple as value."""
+"""The value of a cell. Several sensitive columns that are protected together have a tuple as their value."""
 
 JsonScalar = str | int | float | bool | None
 JsonValue = JsonScalar | list[JsonScalar]
@@ -43,7 +43,7 @@ def values_to_json(values: Sequence[Value]) -> list[JsonValue]:
 
 
 def values_from_json(values: Sequence[JsonValue], types: Sequence[str]) -> tuple[Value, ...]:
-    """Reads a domain from JSON, given the Data Package type of each column: several for compound values."""
+    """Reads a domain from JSON. Compound values need the Data Package types of all their columns."""
     if not isinstance(values, list):
         raise ReleaseFormatError("a domain is not a list of values.", code="damaged-domain")
     if len(types) == 1:
@@ -106,7 +106,7 @@ _JSON_TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def simplify_type(kind: pa.DataType) -> pa.DataType:
-    """The simplified type of a column: no dictionaries, one string type, one date type."""
+    """Simplifies the type of a column, so that dictionaries, strings and dates have one type each."""
     if pa.types.is_dictionary(kind):
         return simplify_type(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -159,7 +159,7 @@ def choose_example_value(values: Sequence[Value]) -> Value:
 
 
 def make_labels(values: Sequence[Value]) -> list[str]:
-    """A unique label for each value: its displayed form, or JSON if displayed forms coincide."""
+    """Gives each value a unique label. Values that would be displayed alike are written as JSON."""
     labels = [display(value) for value in values]
     return labels if len(set(labels)) == len(labels) else [json.dumps(to_json(value)) for value in values]
 
@@ -170,13 +170,13 @@ def display(value: Value) -> str:
 
 
 def format_values(values: Sequence[Value], most: int = 5) -> str:
-    """Lists the first few values, and the number of further ones."""
+    """Lists the first few values, and says how many more there are."""
     listing = ", ".join(repr(display(value)) for value in values[:most])
     return f"{listing} and {len(values) - most} more" if len(values) > most else listing
 
 
 def format_value_count(values: Sequence[object], what: str = "value") -> str:
-    """Formats the number of values, where the values themselves must not be named."""
+    """States how many values there are, for messages that must not name the values."""
     return f"one {what}" if len(values) == 1 else f"{len(values):,} {what}s"
 
 

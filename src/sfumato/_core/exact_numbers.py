@@ -1,4 +1,4 @@
-"""Exact numbers: guarantees rest on rationals, written as `1/13`, `0.02`, `2%` or `3`."""
+"""Reads and rounds exact numbers, because guarantees rest on rationals such as `1/13`, `0.02`, `2%` or `3`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sfumato.errors import SpecError
 Exact = str | int | Fraction | Decimal
 
 _HUGE = re.compile(r"[eE][-+]?[\d_]{4}")
-"""An exponent that would take minutes and gigabytes to write out; an untrusted release may contain one."""
+"""Matches an exponent of four digits or more. An untrusted release may contain a number that would fill the memory."""
 
 
 def parse_exact(number: Exact, what: str = "a number") -> Fraction:
     """Parses an exact rational from `1/13`, `0.02`, `2%`, `3`, a Fraction or a Decimal.
 
-    Floats are rejected: 0.1 as a float is not one tenth, and a guarantee must not depend on the difference. So is
-    `1/3%`, which could mean a third or a third of a hundredth.
+    Floats are rejected: 0.1 as a float is not one tenth, and a guarantee must not depend on the difference. `1/3%` is
+    rejected too, because it could mean a third or a third of a hundredth.
     """
     if isinstance(number, float):
         digits = float.__repr__(number)
@@ -45,22 +45,23 @@ def parse_exact(number: Exact, what: str = "a number") -> Fraction:
 
 
 FINEST_STEPS, COARSEST_STEP = 100, 10
-"""Published quantities that depend on shares round them down to steps of at least ten records."""
+"""Shares that published numbers depend on are rounded down to one of at most 100 steps, each of at least ten records.
+"""
 
 SMALLEST_PRIOR = Fraction(1, 10**9)
-"""Replaces a share that was rounded down to zero; it is below the share of one record in a thousand million."""
+"""Replaces a share that was rounded down to zero. It is smaller than the share of one record in any real table."""
 
 
 def count_coarse_steps(total: int) -> int:
-    """The number of equal steps that shares are rounded to: hundredths, or steps of ten records."""
+    """The number of equal steps for rounding shares: at most 100, so that each step has at least ten records."""
     return max(1, min(FINEST_STEPS, total // COARSEST_STEP))
 
 
 def round_share_down(count: int, total: int) -> Fraction:
-    """Rounds a share down to two significant digits, or to ten records if that is coarser; in integers.
+    """Rounds a share down to two significant digits, or to a multiple of ten records if that is coarser.
 
-    Digits alone would disclose the counts of rare values, because the total is public. Every rounded share except 1
-    results from ten or more consecutive counts.
+    Integers decide. Rounding to two digits alone would disclose the counts of rare values, because the total is public.
+    Every rounded share except 1 can result from ten or more consecutive counts.
     """
     parts = 10  # the unit in which the share is 10 to 99
     while 0 < count * parts < 10 * total:

@@ -1,4 +1,4 @@
-"""Types of JSON documents: their values have no static type, and are checked when they are read."""
+"""Types of JSON documents. Their values have no static type, so they are checked when they are read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Escapes untrusted text for Markdown: a name or a value appears unchanged, on one line, whatever it contains.
+"""Escapes untrusted text for Markdown, so that a name or a value appears unchanged and on one line.
 
-A column name may contain a heading, a link, a code fence or a line break. Everything that a README takes from a table,
-a request or a release passes through here.
+A column name may contain a heading, a link, a code fence or a line break. Every text that a README takes from a table,
+a request or a release is escaped here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def escape_markdown(text: str) -> str:
 
 
 def format_as_code(text: str) -> str:
-    """Formats a string as code, within more backticks than it contains in a row."""
+    """Formats a string as code. The enclosing backticks are more than the string has in a row."""
     safe_text = escape_unprintable(text) or " "
     fence = "`" * (1 + max(map(len, re.findall("`+", safe_text)), default=0))
     is_bare = not (safe_text.startswith("`") or safe_text.endswith("`"))

@@ -1,4 +1,6 @@
-"""Object stores: files with an address such as `s3://bucket/folder/name` instead of a path, read with pyarrow.fs.
+"""Reads and writes files in object stores with pyarrow.fs.
+
+Such a file has an address, such as `s3://bucket/folder/name`, instead of a path.
 
 An address contains only a location, because messages and files repeat it. Credentials and endpoints come from the
 environment (`AWS_ACCESS_KEY_ID`, `AWS_PROFILE`, `AWS_REGION`, `AWS_ENDPOINT_URL`, ...).
@@ -22,22 +24,25 @@ import pyarrow.fs as pafs
 from sfumato.errors import SfumatoError
 
 SCHEMES = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfss"}
-"""The stores that pyarrow supports, by all their names."""
+"""The stores that pyarrow supports, by each name that users may write."""
 PIECE_BYTES = 1 << 23
-"""The size of a single request; every request waits for the network."""
+"""The size of a single request. It is large, because every request waits for the network."""
 SPARK_PREFIX = "spark:"
 """The prefix of the name of a Spark table, which is neither a path nor an address."""
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}([^/].*)?", re.DOTALL)
-"""A single slash is accepted too, because `Path` turns two into one."""
+"""A single slash is accepted too, because `Path` turns two slashes into one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Address:
-    """A file or a folder in a store. It can be pickled; the receiver opens it with its own environment."""
+    """A file or a folder in a store.
+
+    It can be pickled. The process that receives it uses the credentials of its own environment.
+    """
 
     scheme: str
     key: str
-    """The bucket, and the name in it."""
+    """The bucket, and the name of the file in the bucket."""
 
     @classmethod
     def of(cls, location: str | Path, error: type[SfumatoError]) -> Address | None:
@@ -50,12 +55,15 @@ class Address:
         # An abfs account stands after the @. In other addresses, a password stands before it, after a colon.
         if not bucket or ":" in bucket or ("@" in bucket and not scheme.startswith("abfs")) or "?" in str(location):
             raise error(
-                "an address contains only a bucket and a name in it, such as s3://bucket/name: credentials, "
-                "regions and endpoints are taken from the environment (AWS_PROFILE, AWS_ENDPOINT_URL, ...).",
+                "an address contains only a bucket and the name of a file or folder, such as s3://bucket/name. "
+                "Credentials, regions and endpoints are taken from the environment (AWS_PROFILE, AWS_ENDPOINT_URL, "
+                "...).",
                 code="wrong-address",
             )
         if any(name in ("", ".", "..") for name in names):
-            raise error("a part of the name in an address is empty, . or ..; write the name out.", code="wrong-address")
+            raise error(
+                "a part of the address is empty, '.' or '..'; write every folder by its name.", code="wrong-address"
+            )
         return cls(scheme, "/".join([bucket, *names]))
 
     def __str__(self) -> str:
@@ -76,11 +84,11 @@ class Address:
 
     @property
     def parent(self) -> Address:
-        """The folder that contains it."""
+        """The folder that contains this file or folder."""
         return Address(self.scheme, str(PurePosixPath(self.key).parent))
 
     def relative_to(self, folder: Address) -> PurePosixPath:
-        """The rest of its name after a folder."""
+        """The name relative to a folder above it."""
         return PurePosixPath(self.key).relative_to(folder.key)
 
     @property
@@ -96,11 +104,11 @@ class Address:
         return _open_store(self.scheme, self.key.partition("/")[0], endpoint)
 
     def is_file(self) -> bool:
-        """Whether a file exists there."""
+        """Whether a file exists at this address."""
         return bool(self._store.get_file_info(self._path).type == pafs.FileType.File)
 
     def is_dir(self) -> bool:
-        """Whether anything exists below it."""
+        """Whether a folder with content exists at this address."""
         return bool(self._store.get_file_info(self._path).type == pafs.FileType.Directory)
 
     @property
@@ -109,7 +117,7 @@ class Address:
         return int(self._store.get_file_info(self._path).size or 0)
 
     def list_files(self, *, is_deep: bool = True) -> list[Address]:
-        """The files in the folder, sorted by name; including those of its subfolders."""
+        """The files in the folder, sorted by name. With `is_deep`, the files in its subfolders are included."""
         selector = pafs.FileSelector(self._path, allow_not_found=True, recursive=is_deep)
         paths = [info.path for info in self._store.get_file_info(selector) if info.type == pafs.FileType.File]
         return [Address(self.scheme, self.key + path.removeprefix(self._path)) for path in sorted(paths)]
@@ -149,7 +157,7 @@ class Address:
             shutil.copyfileobj(file, sink, PIECE_BYTES)
 
     def put(self, source: Path | bytes) -> None:
-        """Writes the file, which appears at the end; bytes appear completely or not at all."""
+        """Writes the file, which appears when its last byte is written."""
         with self._store.open_output_stream(self._path, compression=None) as sink:
             if isinstance(source, bytes):
                 sink.write(source)
@@ -158,7 +166,7 @@ class Address:
                 shutil.copyfileobj(file, sink, PIECE_BYTES)
 
     def remove(self) -> None:
-        """Removes the file, or the folder with all its contents; neither needs to exist."""
+        """Removes the file, or the folder with all its contents, if there is one."""
         if self.is_file():
             self._store.delete_file(self._path)
         elif self.is_dir():
@@ -166,7 +174,7 @@ class Address:
 
 
 def is_spark_name(table: object) -> bool:
-    """Whether a table is a name in Spark."""
+    """Whether a table is given by its name in Spark."""
     return isinstance(table, str) and table.startswith(SPARK_PREFIX)
 
 
@@ -175,7 +183,7 @@ class BufferFile:
     """A local file without a name on the disk, such as standard input."""
 
     name: str
-    """Its name in messages; the ending gives the format."""
+    """The name shown in messages; its ending gives the format."""
     content: pa.Buffer = field(repr=False)
 
     @property
@@ -203,7 +211,7 @@ def open_for_arrow(file: File) -> Any:
 
 
 def read_file_version(file: File) -> str | None:
-    """The version of a file in a store, to detect changes without reading it; None for a path."""
+    """The version of a file in a store, which shows changes without reading the file. None for a path."""
     return file.read_version() if isinstance(file, Address) else None
 
 

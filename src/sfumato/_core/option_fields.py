@@ -1,4 +1,4 @@
-"""Options of a request or a mechanism: declared once, beside their use, with their names in Python."""
+"""Declares the options of a request or a mechanism, each once and beside the code that uses it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Flag:
     help: str
     """The help sentence; it names other options as arguments between backquotes."""
     kind: Any = str
-    """The type of the argument; a string if it is parsed in several ways."""
+    """The type of the argument. It is a string if the argument can be written in several ways."""
     metavar: str | None = None
     minimum: int | None = None
     """The smallest sensible integer."""
     choices: tuple[str, ...] = ()
-    """The allowed values, if the type has others that only the library sets."""
+    """The values that users may choose, if the type has others that only the library sets."""
 
     def read(self, argument: object) -> object:
         """Converts an argument to a value of the field."""
@@ -65,7 +65,7 @@ def list_flags(options: type) -> Iterator[tuple[str, Flag]]:
 
 
 def _find_flag_type(kind: Any) -> Any:
-    """The argument type of a field: the type itself for an optional one, and a string for an exact number."""
+    """The argument type of a field: without None if it is optional, and a string for an exact number."""
     if get_origin(kind) not in (Union, UnionType):
         return kind
     kinds = [member for member in get_args(kind) if member is not NoneType]
@@ -73,7 +73,7 @@ def _find_flag_type(kind: Any) -> Any:
 
 
 def dump_options(options: Any) -> Json:
-    """Every option by the name of its field, with its value."""
+    """The value of every option, by the name of its field."""
     return {
         option_field.name: _convert_to_json(getattr(options, option_field.name)) for option_field in fields(options)
     }

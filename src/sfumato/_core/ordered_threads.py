@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """Yields the same items, while a thread fetches the next one ahead."""
+    """Yields the items unchanged, while a thread already fetches the next one."""
     with ThreadPoolExecutor(1) as reader:
         future = reader.submit(next, items, None)
         while (item := future.result()) is not None:
@@ -23,7 +23,10 @@ def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
 def map_in_order(
     pool: ThreadPoolExecutor, ahead: int, work: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[Result]:
-    """Works on several items in parallel, and yields the results in order; only a limited number waits in memory."""
+    """Works on several items in parallel, and yields the results in order.
+
+    Only a limited number of results waits in memory.
+    """
     futures: deque[Future[Result]] = deque()
     for item in items:
         futures.append(pool.submit(work, item))

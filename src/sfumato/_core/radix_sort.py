@@ -10,7 +10,7 @@ LARGEST_WORD = np.uint64(2**64 - 1)
 
 
 def find_sorted_positions(bits: RandomBits) -> Places:
-    """The positions of integers in increasing order; equal ones keep their order.
+    """The positions of the integers, from the smallest integer to the largest; equal integers keep their order.
 
     Integers that are sorted together mostly share their leading bits, so the next 32 bits distinguish nearly all of
     them. Two counting sorts by 16 bits each are faster than one comparison sort. The few integers that agree in all 32
@@ -26,6 +26,6 @@ def find_sorted_positions(bits: RandomBits) -> Places:
     if is_tied.any():
         tied_positions = np.flatnonzero(np.append(is_tied, False) | np.append(False, is_tied))
         rows = positions[tied_positions]
-        # Integers of different ties stay apart, because their leading bits differ already.
+        # Different groups of ties stay in order, because their leading bits differ.
         positions[tied_positions] = rows[np.argsort(bits[rows], kind="stable")]
     return positions

@@ -1,4 +1,4 @@
-"""The single source of randomness: a secret key, and exact draws addressed by row.
+"""Draws random numbers exactly, for each row, from a secret key. It is the only source of randomness.
 
 Every draw is a function of (key, table, column, purpose, row, attempt). So a release does not depend on batch size,
 threads or engine, and a run can be repeated from its key alone. The stream is AES-256 in counter mode. Each purpose of
@@ -6,7 +6,7 @@ each column has its own subkey by HKDF-SHA256, so that no random number is used 
 that it protects (`bind_to_table`), so that it never draws the same numbers for two tables. A fresh key that is
 discarded protects one table only.
 
-Bounded integers are drawn by rejection from 64-bit numbers: they are exactly uniform given uniform 64-bit numbers. So
+Bounded integers are drawn by rejection from 64-bit numbers. If these are uniform, the integers are exactly uniform. So
 the sampler follows exactly the rationals that a release publishes.
 """
 
@@ -31,7 +31,7 @@ from sfumato.errors import InternalError, SpecError
 Halves = tuple[UInts, UInts]
 
 VERSION = 4
-"""The version of the draws: the same key gives the same draws in all software versions that share this number."""
+"""The version of the draws. The same key gives the same draws in all software versions that have this number."""
 
 BOUND_SINCE = 4
 """The first version in which a kept key is bound to one table."""
@@ -44,10 +44,11 @@ WORD_BYTES = 8
 BLOCK_BYTES = 16
 WORDS_PER_BLOCK = BLOCK_BYTES // WORD_BYTES
 LARGEST_BOUND = 2**63
-"""The largest bound: at least half of all 64-bit numbers are accepted, and arithmetic stays within 64 bits."""
+"""The largest bound of drawn integers. Up to this bound, at least half of all 64-bit numbers are accepted, and 64 bits
+suffice for arithmetic."""
 
 LARGEST_TABLE = 65_536
-"""The largest permutation that is stored as a table, sorted by keyed random numbers; a Feistel network computes larger
+"""Permutations up to this size are stored as a table, sorted by keyed random numbers. A Feistel network computes larger
 ones."""
 
 FEISTEL_ROUNDS = 10
@@ -64,7 +65,7 @@ class Draws:
     is_test: bool = False
     column: str = ""
     _streams: dict[str, Stream] = field(default_factory=dict, repr=False, compare=False)
-    """The streams in use; deriving a subkey takes as long as thousands of numbers of its stream."""
+    """The streams in use. They are kept, because deriving a subkey takes as long as drawing thousands of numbers."""
 
     def __post_init__(self) -> None:
         if len(bytes(self.key)) != KEY_BYTES:  # a string could have this length, but is not a key
@@ -100,7 +101,8 @@ class Draws:
     def separate(self, use: str) -> Draws:
         """Derives a key for another use than the release.
 
-        It repeats with the key, and shares no draw with the release, although both draw for the same purposes.
+        The same key always gives the same derived key. None of its draws equals a draw of the release, although both
+        draw for purposes of the same names.
         """
         return Draws(_derive(self.key, ["sfumato", "use", use]), self.is_test, self.column)
 
@@ -151,8 +153,8 @@ class Stream:
     def draw_bits(self, first_row: int, rows: int, attempt: int = 0) -> Bits64:
         """One uniform 64-bit number for each row, starting at `first_row`.
 
-        The counter block is (attempt, block) with 64 bits each, so attempts never overlap. The numbers read the
-        keystream as little-endian on every machine.
+        The counter block is (attempt, block) with 64 bits each, so attempts never overlap. The keystream is read as
+        little-endian numbers on every machine.
         """
         first_block, skipped = divmod(first_row, WORDS_PER_BLOCK)
         nonce = attempt.to_bytes(8, "big") + first_block.to_bytes(8, "big")
@@ -166,14 +168,14 @@ class Stream:
     def draw_integers(self, first_row: int, rows: int, bound: int | Bits64) -> Bits64:
         """One exactly uniform integer of `range(bound)` for each row; a rejected number is drawn again.
 
-        Each integer owns `share` consecutive numbers; a number beyond the last owned one is rejected.
+        Each integer stands for `share` consecutive 64-bit numbers. A 64-bit number above all of these is rejected.
         """
         lowest = highest = bound
         if isinstance(bound, np.ndarray):
             lowest, highest = (int(find_extreme(bound)) if len(bound) else 1 for find_extreme in (np.min, np.max))
         if lowest < 1 or highest > LARGEST_BOUND:
             raise InternalError("an integer can be drawn only below a bound from 1 to 2^63.", code="bound-out-of-range")
-        # Dividing by one number is much faster than dividing by many equal ones.
+        # Dividing by one number is much faster than dividing by an array of equal numbers.
         bounds = np.asarray(bound if lowest < highest else lowest, dtype=np.uint64)
         shares = LARGEST_WORD // bounds
         integers = self.draw_bits(first_row, rows) // shares
@@ -186,7 +188,7 @@ class Stream:
         return integers
 
     def _draw_at_rows(self, row_numbers: Bits64, attempt: int) -> Bits64:
-        """The random number of each given row: the same keystream, block by block."""
+        """The random number of each given row. It is read from the same keystream, block by block."""
         blocks = np.empty((len(row_numbers), WORDS_PER_BLOCK), dtype=">u8")
         blocks[:, 0] = attempt
         blocks[:, 1] = row_numbers // WORDS_PER_BLOCK
@@ -214,9 +216,9 @@ class TablePermutation:
 
     @classmethod
     def from_stream(cls, stream: Stream, size: int, first: int = 0) -> TablePermutation:
-        """Sorts by the random numbers of a stream from `first`: exactly uniform over all orders.
+        """Sorts by the random numbers of a stream from `first`. Every order is exactly equally likely.
 
-        Equal numbers are ordered by those of the next attempt, so no position is preferred.
+        Equal numbers are ordered by the numbers of the next attempt, so no position is preferred.
         """
         bits = [stream.draw_bits(first, size)]
         order = find_sorted_positions(bits[0])
@@ -242,10 +244,10 @@ class TablePermutation:
 class FeistelPermutation:
     """A permutation computed by alternating keyed additions to the two halves of a number.
 
-    A number below `left_size * right_size` is (left, right); a round adds a keyed hash of one half to the other. The
-    product exceeds `size` by less than `left_size`, so walking the cycle back into the range is rare. A half has few
-    values, so a table holds the hashes of a round, and no number needs a cipher call of its own.
-    Source: the generalised Feistel network of Black and Rogaway 2002, with AES as the round function.
+    A number below `left_size * right_size` is a pair of halves. Each round adds a keyed hash of one half to the other.
+    The product exceeds `size` by less than `left_size`, so few results are outside the range and need further rounds. A
+    half has few values, so a table holds the hashes of a round, and no number needs a cipher call of its own. Source:
+    the generalised Feistel network of Black and Rogaway 2002, with AES as the round function.
     """
 
     size: int
@@ -306,23 +308,23 @@ class FeistelPermutation:
 
 @dataclass(frozen=True, slots=True)
 class FeistelPermutations:
-    """Several networks, whose numbers go through each round together.
+    """Several networks. The numbers of all of them go through each round together.
 
-    One network at a time would have a few thousand numbers, and threads would keep waiting for each other.
+    A single network may have only a few thousand numbers, and threads would then often wait for each other.
     """
 
     sizes: UInts
     left_sizes: UInts
     right_sizes: UInts
     rounds: tuple[UInts, ...] = field(repr=False)
-    """For each round the hashes of all networks, one network after the other."""
+    """The hashes of each round, one network after the other."""
 
     @classmethod
     def from_networks(cls, networks: Sequence[FeistelPermutation]) -> FeistelPermutations:
         """Combines several networks."""
         lefts, rights = ([getattr(network, side) for network in networks] for side in ("left_size", "right_size"))
         kind = np.min_scalar_type(max(map(math.prod, zip(lefts, rights, strict=True)), default=0))
-        # The sum of a half and another one, or of a half and the start of its network's hashes.
+        # This type must hold the sum of two halves, and of a half and the start of its network's hashes.
         half = np.min_scalar_type(max(2 * max(lefts, default=0), sum(lefts)))
         return cls(
             np.array([network.size for network in networks], dtype=kind),
@@ -385,7 +387,7 @@ def _choose_half_type(left_size: int) -> UIntType:
 
 
 def _wrap_around(numbers: UInts, size: UInts | int) -> UInts:
-    """Reduces numbers below twice the size modulo the size; unsigned subtraction makes smaller ones huge."""
+    """Reduces numbers below `2 * size` modulo the size; the unsigned difference is huge where a number is smaller."""
     wrapped: UInts = np.minimum(numbers, numbers - size)
     return wrapped
 

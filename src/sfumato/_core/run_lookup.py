@@ -7,16 +7,17 @@ import numpy as np
 from sfumato._core.array_types import Counts, UInts
 
 MORE_BITS, MOST_BITS = 6, 20
-"""The lookup table has 2^`MORE_BITS` times as many entries as there are runs, so that it rarely leads to an earlier
-run. It has at most 2^`MOST_BITS` entries, because a small table stays near a core."""
+"""The lookup table has 2^`MORE_BITS` times as many entries as there are runs, so that it rarely
+points to an earlier run than the right one. It has at most 2^`MOST_BITS` entries, because a small table fits into the
+cache of a processor core."""
 
 
 class Runs:
-    """Consecutive runs; those of length zero are skipped."""
+    """Consecutive runs. Runs of length zero are skipped."""
 
     def __init__(self, lengths: Counts) -> None:
         self.run_numbers = np.flatnonzero(lengths)
-        """The number of each run among the given lengths."""
+        """The position of each run in the list of all lengths."""
         self.lengths = lengths[self.run_numbers]
         ends = np.cumsum(lengths)[self.run_numbers]
         total = int(ends[-1])
@@ -28,7 +29,10 @@ class Runs:
         self._table = np.searchsorted(ends, steps, side="right").astype(np.int32)
 
     def find(self, places: UInts) -> UInts:
-        """The run of each position: a table leads to it or to an earlier run, and a search finds the rest."""
+        """Finds the run of each position.
+
+        A table gives this run or an earlier one, and a search corrects the earlier ones.
+        """
         runs: UInts = self._table.take(places >> self._bits)
         behind = np.flatnonzero(self._ends.take(runs) <= places)
         runs[behind] = np.searchsorted(self._ends, places[behind], side="right")

@@ -1,4 +1,4 @@
-"""Reads small files that people write: CSV files of bounds, caps, counts, domains, totals, questions, and TOML files.
+"""Reads small files that people write: TOML files, and CSV files of bounds, caps, counts, domains, totals or questions.
 
 The CSV files are UTF-8 with a header, and with commas or semicolons between fields. An empty field is the missing
 value. Every error is one sentence that names the file.
@@ -22,21 +22,21 @@ from sfumato.errors import SfumatoError, SpecError, explain_os_error
 Entry = TypeVar("Entry")
 
 LARGEST_FILE = 256 << 20
-"""Larger files are rejected: a domain of a million values has a tenth of this size."""
+"""Larger files are rejected. A domain of a million values has a tenth of this size."""
 TOML = ".toml"
 LARGEST_TOML = 1 << 20
 TOO_DEEP = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 """A key of a hundred parts with dots between them."""
 LONGEST_VALUE = 1000
-"""A longer value in such a file is an error, such as a missing closing quote."""
+"""A longer value in such a file is a mistake, for example a missing closing quote."""
 
 
 def read_csv_lines(
     path: Path, error_type: type[SfumatoError], format_message: str, what: str = "", *, is_list: bool = False
 ) -> list[list[str]]:
-    """The fields of each line of a CSV; `format_message` is the error for other formats, `what` the right content.
+    """The fields of each line of a CSV. `format_message` is the error for other formats, and `what` names the file.
 
-    A list has one field per line, and a semicolon in its first line is part of a value.
+    With `is_list`, each line has one field, and a semicolon in the first line is part of a value.
     """
     label = f"{what} {str(path)!r}".strip()
     try:
@@ -60,7 +60,7 @@ def read_csv_lines(
 
 
 def read_small(path: Path, label: str, error_type: type[SfumatoError], largest: int = LARGEST_FILE) -> bytes:
-    """The bytes of a file; a file above the limit is rejected before it is in memory, even an endless one."""
+    """Reads a file, and rejects one above the limit, even an endless one, before it fills the memory."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size > largest:
             raise make_size_error(path, label, error_type, largest)
@@ -74,7 +74,7 @@ def read_toml(path: Path, label: str, parse_float: Callable[[str], object] = flo
     """Reads a TOML file; `label` names it in error messages."""
     try:
         text = read_small(path, label, SpecError, LARGEST_TOML).decode("utf-8-sig")
-        if TOO_DEEP.search(text):  # each part of a key costs as much as all previous ones
+        if TOO_DEEP.search(text):  # parsing each part of a key takes as long as parsing all parts before it
             raise ValueError
         return tomllib.loads(text, parse_float=parse_float)
     except OSError as error:
@@ -102,7 +102,7 @@ def read_toml(path: Path, label: str, parse_float: Callable[[str], object] = flo
 def make_size_error(path: Path, label: str, error_type: type[SfumatoError], largest: int) -> SfumatoError:
     """The error for a file that is too large to be genuine."""
     return error_type(
-        f"{label} is larger than {largest >> 20} MiB, and no such file needs this; name another one.",
+        f"{label} is larger than {largest >> 20} MiB, and no file of this kind is so large; name another one.",
         code="file-too-large",
         fields={"file": str(path), "limit": largest},
     )
@@ -116,7 +116,7 @@ def read_csv_records(path: Path, error_type: type[SfumatoError], format_message:
 
 
 def read_value_entries(path: Path, columns: Sequence[str]) -> dict[Value, dict[str, str]]:
-    """For each value of a CSV, the contents of its other columns; each value stands once."""
+    """For each value of a CSV, the contents of the other columns. A value may stand on one line only."""
     names = ("value", *columns)
     format_message = f"{str(path)!r} must have the columns {', '.join(names)}."
     entries: dict[Value, dict[str, str]] = {}

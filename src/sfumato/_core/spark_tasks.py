@@ -2,7 +2,7 @@
 
 A worker sends an error instead of raising it. The driver raises it with the same message, so no value of the table
 enters a log. An error that may be temporary, such as a full disk, is raised without its original message, so that Spark
-tries again. A worker with another version does nothing.
+tries again. A worker does no work if it has other versions of sfumato or its libraries than the driver.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class WorkerRow(NamedTuple):
     part: int
     item: int
     number: int
-    """Its number among the rows of its item."""
+    """The number of this row among the rows of the same item."""
     is_error: bool
     data: Any
 
@@ -43,17 +43,17 @@ class RetryableError(Exception):
 
 
 def make_remote_task(run: Callable[..., Iterator[WorkerRow]], *arguments: object) -> Callable[[Batches], Batches]:
-    """Builds a function for `mapInArrow`, which runs a function of sfumato on a worker and sends its rows.
+    """Builds a function for `mapInArrow`, which runs a function of sfumato on a worker and sends the resulting rows.
 
-    Spark sends the inner function as code, so it runs on workers of any version; that code imports the function by
-    name.
+    Spark sends the inner function as code, so it runs on workers with any version of sfumato. The inner function
+    imports the function of sfumato by its name.
     """
     # The versions that the bytes of a release depend on.
     driver_versions = {name: version(name) for name in ("sfumato", "pyarrow", "numpy")}
     payload, module_name = pickle.dumps((run, arguments)), __name__
 
     def task(batches: Batches) -> Batches:
-        import importlib.metadata  # noqa: PLC0415 - it runs elsewhere
+        import importlib.metadata  # noqa: PLC0415 - runs on a worker
         import pickle  # noqa: PLC0415
 
         for package, driver_version in driver_versions.items():
@@ -94,7 +94,7 @@ def explain_missing_package(error: ImportError) -> MissingExtraError:
     match = re.search(r"(\S+) >= \S+ must be installed", str(error))
     package_name = f" {match[1].lower()!r}" if match else ""
     return MissingExtraError(
-        f"Spark is installed without the package{package_name} that this needs; install it, or Spark with all its "
+        f"Spark is installed without the package{package_name} that sfumato needs; install it, or Spark with all its "
         "packages (pip install 'sfumato[spark]').",
         code="missing-package",
         fields={"package": match[1].lower() if match else None},
@@ -116,7 +116,7 @@ def _explain_failure(error: Exception) -> Exception:
     text = str(error)
     if mismatch := re.search(r"sfumato: ((\w+) is \S+ on a worker of Spark and \S+ here)", text):
         return EngineError(
-            f"{mismatch[1]}, so the release would differ; give the workers the versions of the driver.",
+            f"{mismatch[1]}, so the release would differ; install the versions of the driver on the workers.",
             code="worker-versions-differ",
             fields={"package": mismatch[2]},
         )
@@ -130,8 +130,8 @@ def _explain_failure(error: Exception) -> Exception:
         number = int(match[1])
         if number == errno.ENOENT:
             return EngineError(
-                "a worker of Spark cannot find a file or folder that exists here; the table, the target and, for a "
-                "target in a store, the folder of temporary files (TMPDIR) must be on paths that all workers share.",
+                "a worker of Spark cannot find a file or folder that exists here. Put the table and the target on "
+                "paths that all workers share; for a target in a store, also the folder of temporary files (TMPDIR).",
                 code="worker-lacks-file",
             )
         return OSError(number, os.strerror(number)) if number else OSError(match[2])

@@ -7,10 +7,16 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 LONGEST, MOST_COMPARED = 100, 5_000
-"""No suggestion is made for a longer string, because the comparison takes quadratic time; nor among more candidates."""
+"""No suggestion is made for a longer string, because comparing takes quadratic time.
+
+Further candidates are not compared.
+"""
 NAME_SIMILARITY, VALUE_SIMILARITY = 0.7, 0.6
-"""The similarity that a suggestion needs: for a column name, so that 'shoe' does not suggest 'smoker'; and for a value,
-lower because ranges are short."""
+"""The similarity that a suggestion needs.
+
+For column names it is so high that 'shoe' does not suggest 'smoker'. For values it is lower, because the names of
+ranges are short.
+"""
 
 
 def find_nearest(text: str, candidates: Iterable[str], similarity: float = VALUE_SIMILARITY) -> str | None:
@@ -26,14 +32,17 @@ def find_nearest(text: str, candidates: Iterable[str], similarity: float = VALUE
 
 
 def _normalize_text(text: str) -> str:
-    """Lower-case letters and digits, with commas in place of other characters; the string itself if it has neither."""
+    """Keeps lower-case letters and digits, and writes a comma for other characters.
+
+    A string without either is unchanged.
+    """
     return re.sub(r"\W+", ",", text.lower()).strip(",") or text
 
 
 def explain_missing_name(
     text: str, candidates: Sequence[str], opening: str, *, most: int | None = None, similarity: float = VALUE_SIMILARITY
 ) -> str:
-    """One sentence: the missing name, a suggestion, and the existing names or the first of them."""
+    """Names the missing name, a suggestion, and the existing names or the first of them, in one sentence."""
     suggestion = find_nearest(text, candidates, similarity)
     hint = "it" if suggestion is None else f"did you mean {suggestion!r}? It"
     listing = ", ".join(map(repr, candidates[:most]))

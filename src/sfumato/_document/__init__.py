@@ -1,1 +1,1 @@
-"""One document for each result, built once from blocks, and rendered as HTML, JSON, in a terminal or in a notebook."""
+"""Each result has one document of blocks, which is rendered as HTML or JSON, in a terminal or in a notebook."""

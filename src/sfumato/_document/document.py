@@ -1,4 +1,4 @@
-"""A document: sections of blocks, without any layout.
+"""A document has sections of blocks, and no layout.
 
 A result builds its document once. The renderers decide how it looks: `html_document`, `terminal_document`,
 `json_document` and `notebook_document`.
@@ -27,7 +27,7 @@ BLANKS = ("decision", "name and role", "date", "review by")
 
 
 class Tone(StrEnum):
-    """The voice of a text."""
+    """The purpose of a text, which determines its look."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -38,7 +38,7 @@ class Tone(StrEnum):
     GUARANTEE = "guarantee"
     """The words of a guarantee, set in a box."""
     CODE = "code"
-    """Text to type."""
+    """Text for the reader to type."""
 
 
 class Outcome(StrEnum):
@@ -80,7 +80,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class DataTable:
-    """A table: the first column names the row."""
+    """A table. The first column names the row."""
 
     caption: str
     headings: tuple[str, ...]
@@ -91,7 +91,7 @@ class DataTable:
     max_screen_rows: int = MOST_SCREEN_ROWS
     """The most rows in a terminal."""
     total: int | None = None
-    """The number of all rows, where `rows` holds only the first."""
+    """The number of all rows, if `rows` has only the first ones."""
 
     @property
     def row_count(self) -> int:
@@ -117,7 +117,7 @@ class Tiles:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, drawn by a function of the width."""
+    """A figure, which a function draws at a given width."""
 
     draw: Callable[[float], Figure]
     widest: float = FIGURE_WIDTH
@@ -127,7 +127,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Alert:
-    """Advice for the data steward, with its grade and the ways out."""
+    """Advice for the data steward, with its grade and the possible decisions."""
 
     grade: Grade
     sentence: str
@@ -180,14 +180,14 @@ class Decision:
 
     @property
     def sentence(self) -> str:
-        """The outcome, and who decides."""
+        """States the outcome, and who decides."""
         outcome = "The request is met." if self.is_met else "The request is not met."
         return f"{outcome} Whether this is enough is up to {self.decider}."
 
 
 @dataclass(frozen=True)
 class EstimateBlock:
-    """The rows of an answer: values of groups, and estimates with their intervals."""
+    """The rows of an answer, with the values of groups and the estimates with their intervals."""
 
     table: EstimateTable
     total: int
@@ -199,16 +199,16 @@ Block = Text | Heading | Items | Facts | DataTable | Tiles | Picture | Alerts | 
 
 @dataclass(frozen=True)
 class Section:
-    """A part with a heading of its own."""
+    """A part of a document, with its own heading."""
 
     heading: str
     blocks: tuple[Block, ...]
     has_page_break: bool = False
-    """Whether it starts a new printed page."""
+    """Whether the section starts a new printed page."""
     is_sheet: bool = False
     """Whether it fits on one printed sheet."""
     is_page_only: bool = False
-    """Whether a terminal leaves it out."""
+    """Whether the section is left out in a terminal."""
 
 
 @dataclass(frozen=True)
@@ -264,13 +264,13 @@ class Document:
 
 
 def list_guarantee_blocks(statement: GuaranteeStatement) -> tuple[Block, ...]:
-    """Lists the blocks of a guarantee: in short, exactly in a box, and its details."""
+    """Lists the blocks of a guarantee: a summary, the exact statement in a box, and details."""
     exact = Text(f"Exactly. {statement.exact}", Tone.GUARANTEE)
     return Text(statement.short, Tone.STRONG), exact, Items(statement.details)
 
 
 def make_section(heading: str, *blocks: Block | None, **layout: bool) -> Section:
-    """Makes a section of the blocks that are there; empty lists and tables are left out."""
+    """Makes a section. Empty texts, lists and tables are left out."""
     return Section(heading, tuple(block for block in blocks if block is not None and not is_empty(block)), **layout)
 
 
@@ -294,7 +294,7 @@ def _flatten(part: Section | SideBySide) -> Iterator[Section]:
 
 
 def _map_text(value: Any, change: Callable[[str], str]) -> Any:
-    """Changes each text in a value made of dataclasses and tuples; enumerations and functions stay."""
+    """Changes each text in a value made of dataclasses and tuples. Enumerations and functions stay unchanged."""
     if isinstance(value, str) and not isinstance(value, Enum):
         return change(value)
     if isinstance(value, tuple):

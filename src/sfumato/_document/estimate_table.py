@@ -1,4 +1,4 @@
-"""A table of estimates: columns of values and of numbers with intervals, footnotes and a legend."""
+"""A table of estimates, with columns of values and of numbers with intervals, footnotes and a legend."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sfumato._figures.estimate_format import NumberCell
 
 @dataclass(frozen=True)
 class EstimateColumn:
-    """A column: cells of a number, or strings."""
+    """A column, which has formatted numbers or strings."""
 
     heading: str
     texts: tuple[str, ...] = ()
@@ -25,9 +25,9 @@ class EstimateTable:
     columns: tuple[EstimateColumn, ...]
     footnotes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    """The legend of the cells, and the method behind the numbers."""
+    """The legend of the cells, and the method that computed the numbers."""
     adjusted_columns: tuple[str, ...] = ()
-    """The string columns that hold numbers nevertheless."""
+    """The columns of strings whose content is numbers."""
 
     @property
     def row_count(self) -> int:

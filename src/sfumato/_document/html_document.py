@@ -42,13 +42,13 @@ from sfumato._figures import FigureTable
 from sfumato._figures.svg import element, escape_markup
 
 NARROW_FIGURE = 320
-"""The width of a figure on phones; letters keep their size."""
+"""The width of a figure on phones, where letters keep their size."""
 BLANK = "\u00a0"
 RESULTS = {Outcome.PASSED: "passed", Outcome.FAILED: "FAILED"}
 ONE_SHEET = "8mm 14mm 11mm"
 """The paper margin of pages that fit on one sheet."""
 MOST_BESIDE = 2
-"""The largest number of numbers with intervals beside them; for more, intervals stand below."""
+"""With up to this many numbers in a row, intervals stand beside the numbers; otherwise, below them."""
 
 
 def render_html(document: Document) -> str:
@@ -62,7 +62,7 @@ def render_html(document: Document) -> str:
     body = [
         ribbon,
         element("header", element("h1", escape_markup(document.title)), subtitle),
-        # A single sheet has its mark at the side, so its headings need none.
+        # A single sheet has the mark `private` at the side, so its headings need no mark.
         element("main", *(_render_part(part, is_private=is_marked) for part in document.sections)),
         element("footer", render_paragraph(document.ending)) if document.ending else "",
     ]
@@ -147,7 +147,7 @@ def _render_facts(facts: Facts) -> str:
 
 
 def _render_table(table: DataTable) -> str:
-    """Renders a table with row names in the first column; omitted rows are counted. A wide table scrolls."""
+    """Renders a table with row names in the first column, and the number of omitted rows. A wide table scrolls."""
     head = element(
         "tr",
         *(
@@ -191,7 +191,7 @@ def _render_cells(row: Iterable[str], number_columns: Sequence[int]) -> list[str
 
 
 def _render_picture(picture: Picture) -> str:
-    """Renders a figure for all widths, with its reading and its numbers."""
+    """Renders a figure for all widths, with its sentence and its numbers."""
     widest = picture.widest
     wide, narrow = picture.draw(widest), picture.draw(NARROW_FIGURE)
     numbers = FigureTable(wide.table.columns, wide.table.rows[:MOST_ROWS])
@@ -217,7 +217,7 @@ def fold(summary: str, html: str) -> str:
 
 
 def _render_decision(decision: Decision) -> str:
-    """Renders the decision box: the statements of a person fill the blank lines."""
+    """Renders the decision box. The statements of a person fill the blank lines."""
     lines = (
         element("div", element("strong", render_text(content) or BLANK), element("span", render_text(label)))
         for label, content in decision.statements
@@ -228,7 +228,7 @@ def _render_decision(decision: Decision) -> str:
 
 
 def render_estimates(block: EstimateBlock) -> str:
-    """Renders the rows of an answer; an interval stands beside its number or below it."""
+    """Renders the rows of an answer. An interval stands beside or below its number."""
     table = block.table
     is_wide = sum(bool(column.cells) for column in table.columns) > MOST_BESIDE
     heads = [

@@ -1,4 +1,4 @@
-"""Builds the parts of a page as markup: all text is truncated and escaped here.
+"""Builds the parts of a page as markup. All text is truncated and escaped here.
 
 A page's policy forbids external links, pictures and scripts, even if a name in a table contains one.
 """
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from sfumato._figures.svg import ELLIPSIS, element, escape_controls, escape_markup
 
 LONGEST_WORD, LONGEST_TEXT = 60, 3000
-PRIVATE = "PRIVATE: for the data steward only; do not pass it on"
+PRIVATE = "PRIVATE: for the data steward only; do not pass this page on"
 NOTHING = "\u2013"
-"""What a table shows where there is no number."""
+"""The text of a table cell that has no number."""
 
 
 def shorten_text(text: str, max_length: int = LONGEST_TEXT) -> str:

@@ -1,4 +1,4 @@
-"""Renders a document as JSON: each block with its kind, its texts and its numbers, and figures as their data."""
+"""Renders a document as JSON. Each block has its kind, its texts and its numbers. A figure is replaced by its data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sfumato._document.document import Document, Picture
 
 
 def render_json(document: Document) -> dict[str, Any]:
-    """Renders the whole document; a layout in columns becomes a list of sections."""
+    """Renders the whole document. A layout in columns becomes a list of sections."""
     return {
         "title": document.title,
         "subtitle": document.subtitle,
@@ -48,5 +48,5 @@ def _render_picture(picture: Picture) -> dict[str, Any]:
 
 
 def _name_kind(value: object) -> str:
-    """The kind of a block: `DataTable` is `data-table`."""
+    """The kind of a block, such as `data-table` for `DataTable`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", type(value).__name__).lower()

@@ -1,4 +1,4 @@
-"""Renders a document in a notebook cell: self-contained, escaped HTML without scripts."""
+"""Renders a document in a notebook cell, as self-contained and escaped HTML without scripts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PRIVATE = "PRIVATE: for the data steward; pass on only the release itself"
 
 
 def render_notebook(document: Document, *, ribbon: str = "") -> str:
-    """Renders a document without its title, under a ribbon for content that is not public."""
+    """Renders a document without its title, under a ribbon if the content is private."""
     label = ribbon or (PRIVATE if document.is_private else "")
     warning = element("p", escape_markup(label), class_="ribbon") if label else ""
     parts = []
@@ -35,5 +35,5 @@ def _render_block(block: object) -> str:
 
 
 def _render_figure(figure: Figure) -> str:
-    """Renders a figure whose numbers also stand beside it."""
+    """Renders a figure, without the table of its numbers, because the page shows these beside it."""
     return element("figure", figure.svg, element("figcaption", escape_markup(figure.reading)), class_="sfumato")

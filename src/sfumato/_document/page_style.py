@@ -1,4 +1,4 @@
-"""The stylesheet of all pages: for phones, light and dark screens, and paper."""
+"""The stylesheet of all pages, for phones, for light and dark screens, and for paper."""
 
 from __future__ import annotations
 

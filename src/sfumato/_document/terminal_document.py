@@ -1,4 +1,4 @@
-"""Renders a document in a terminal, at any width: texts, lists and tables. Figures and page-only sections are left out.
+"""Renders the texts, lists and tables of a document in a terminal. Figures and page-only sections are left out.
 
 Every text becomes a `Text` without markup, so names and values cannot change the terminal.
 """
@@ -49,7 +49,7 @@ GRADES = {Grade.STOP: ("STOP", "bold red"), Grade.WARNING: ("WARN", "yellow"), G
 OUTCOMES = {Outcome.PASSED: ("ok", "green"), Outcome.FAILED: ("FAIL", "red")}
 MARK_WIDTH = 4
 LEAST_GROUP = 24
-"""The width above which a column of groups may be folded to make room for numbers."""
+"""A column of groups above this width may be folded to make room for numbers."""
 EDGES = 3
 """The width that a column needs beside its text."""
 
@@ -117,7 +117,7 @@ def render_block(block: Block, console: Console, *, quiet: bool = False) -> Iter
 
 
 def _render_alert(alert: Alert, console: Console) -> Iterator[RenderableType]:
-    """Renders advice with its grade, and the ways out below it."""
+    """Renders advice with its grade, and the possible decisions below."""
     yield _hang(console, *GRADES[alert.grade], alert.sentence)
     yield from (_hang(console, " " * MARK_WIDTH, "", way) for way in alert.ways_out)
 
@@ -127,7 +127,7 @@ def _make_line(text: str, style: str = "") -> Line:
 
 
 def _hang(console: Console, mark: str, style: str, text: str) -> RenderableType:
-    """A mark, and a text that is wrapped beside it in a terminal; elsewhere it stays one line, to be searched."""
+    """A mark with a text beside it, which is wrapped in a terminal and stays on one line in a file."""
     width = MARK_WIDTH if len(mark) > 1 else 1
     if not console.is_terminal:
         line = Line.assemble((mark.ljust(width), style), " ", escape_unprintable(text))
@@ -171,7 +171,7 @@ def _build_table(block: DataTable) -> Table:
 
 
 def _build_estimates(estimates: EstimateTable, width: int) -> Table:
-    """A table with cells of one line if they fit, else of two lines, else with a line for each number."""
+    """A table with cells of one line if these fit, otherwise cells of two lines, otherwise a line for each number."""
     for separator in (" ", "\n"):
         texts = _format_cells(estimates.columns, separator)
         if _measure_table_width(estimates, texts) <= width:
@@ -216,7 +216,7 @@ def _format_cells(columns: tuple[EstimateColumn, ...], separator: str) -> list[l
 
 
 def _build_long_table(estimates: EstimateTable) -> Table:
-    """A table with a line for each number, with its name, and a block for each row."""
+    """A table with a block for each row, and in it a line for each number and its name."""
     adjusted = estimates.adjusted_columns
     groups = [column for column in estimates.columns if not column.cells and column.heading not in adjusted]
     numbers = [column for column in estimates.columns if column not in groups]

@@ -40,26 +40,26 @@ from sfumato._verify.check_results import Check, Verification
 from sfumato.errors import ReleaseFormatError, SfumatoError
 
 FILES_CHECK, PUBLIC_CHECK = "files", "public columns"
-"""Checks that must pass before a report: the release's files, and whether it belongs to this table."""
+"""The checks that must pass before a report is made, about the release's files and its original table."""
 
 Progress = Callable[[str, int, int | None], None]
-"""A callback with a stage, its progress and its total."""
+"""A callback that gets a stage, its progress and its total."""
 
 
 @dataclass(frozen=True)
 class ProtectedValue:
-    """One protected value: its count, and whether the bound covers it."""
+    """One protected value, with its count and whether the bound covers the value."""
 
     name: str
     count: int
     limit: Fraction | None
-    """The highest belief allowed; None if the design does not limit it."""
+    """The highest allowed confidence in the value; None if the design does not limit the confidence."""
     is_covered: bool
 
 
 @dataclass(frozen=True)
 class Dossier:
-    """The evidence about a release and the statements of a person. It contains no verdict."""
+    """The evidence about a release, and the statements of a person. There is no verdict."""
 
     release: Release
     report_date: date
@@ -68,7 +68,7 @@ class Dossier:
     singling_out: SinglingOut
     utility: Utility
     values: tuple[ProtectedValue, ...]
-    """Most frequent values first."""
+    """The protected values, most frequent first."""
     spec: PrivacySpec | None
     """The request, derived from the design."""
     dropped_rows: int | None
@@ -76,7 +76,7 @@ class Dossier:
     dropped_columns: tuple[str, ...]
     """The columns that were not published."""
     remembered_request: JsonView | None = None
-    """The request in the plan file, if that was given."""
+    """The request in the plan file, if a plan file was given."""
     context: StatedContext = field(default_factory=StatedContext)
     description: Description = NO_DESCRIPTION
     """The description of the release, and what was added to it."""
@@ -102,7 +102,7 @@ class Dossier:
 
     @property
     def is_met(self) -> bool:
-        """Whether every check passed: the release is consistent with its manifest."""
+        """Whether every check passed, so that the release is consistent with its manifest."""
         return not self.failed_checks
 
     def document(self) -> Document:
@@ -112,7 +112,7 @@ class Dossier:
         return make_audit_document(self)
 
     def to_json(self) -> Json:
-        """The evidence as JSON: everything on the page, and the rows that it omits."""
+        """The evidence as JSON: everything on the page, and the rows that the page omits."""
         manifest = self.manifest
         checks = [*self.verification.checks, *self.audit.checks]
         return {
@@ -155,12 +155,12 @@ class Dossier:
 
 @dataclass(frozen=True, eq=False)
 class _OriginalView:
-    """Facts that the original table adds to the release."""
+    """The facts that the original table adds to the release."""
 
     table: pa.Table
-    """Its published rows, with ranges and groups as in the release, and true values."""
+    """The published rows of the original table, with ranges and groups as in the release, and with true values."""
     raw_columns: Mapping[str, Codes] | None
-    """The public columns before recoding into ranges, if there are any."""
+    """The public columns before they were recoded into ranges, if any were."""
     dropped_rows: int | None
     dropped_columns: tuple[str, ...]
 
@@ -187,7 +187,7 @@ class _OriginalView:
         return cls(table, raw_columns, dropped_rows, tuple(name for name in columns if name not in published_names))
 
 
-def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
+def audit_release(  # noqa: PLR0913 - a release, a table, and further facts
     release: str | Path,
     original: AnyTable,
     *,
@@ -204,7 +204,7 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     read: ReadOptions = DEFAULT_READ_OPTIONS,
     progress: Progress = lambda stage, done, total: None,
 ) -> Dossier:
-    """Gathers the evidence about a release; refuses if its files were changed, or the table is not its original.
+    """Gathers the evidence about a release. Refuses a release with changed files, and a table that is not its original.
 
     For a release that fails another check, the report names the failure. `second` is another release of the table with
     its plan file, `population` a register to link with, and `context` the statements of a person. `describe` adds what
@@ -276,26 +276,25 @@ def check_original(verification: Verification) -> None:
             )
         if check.name == PUBLIC_CHECK and not check.has_passed:
             raise ReleaseFormatError(
-                "the public columns of the table differ from those of the release: it is another table, or it has "
-                "changed; "
-                "name the original table, as it was when the release was made.",
+                "the public columns of the table differ from those of the release, so this is another table, or the "
+                "table has changed; name the original table, in its state when the release was made.",
                 code="public-columns-differ",
             )
 
 
 def _make_rereadable(original: AnyTable) -> AnyTable:
-    """A table that can be read more than once."""
+    """Opens a table so that it can be read more than once."""
     return original.read_all() if isinstance(original, pa.RecordBatchReader) else original
 
 
 def _encode_column(batches: Iterable[pa.RecordBatch], name: str) -> Codes:
-    """Encodes one column of a table as numbers of its values."""
+    """Encodes one column of a table by the positions of its values in the domain."""
     arrays = [batch.column(name) for batch in batches]
     return encode_batch_values(pa.chunked_array(arrays).combine_chunks())[0] if arrays else np.zeros(0, dtype=np.int64)
 
 
 def _list_protected_values(manifest: Manifest, table: pa.Table, spec: PrivacySpec | None) -> tuple[ProtectedValue, ...]:
-    """Lists each value with its count and coverage: values above the prior are not covered."""
+    """Lists each value, with its count and whether the bound covers it. Values above the prior are not covered."""
     counts = np.bincount(find_domain_places(manifest.naming, table), minlength=len(manifest.domain))
     limits: Sequence[Fraction | None] = [None] * len(counts)
     if spec is not None:

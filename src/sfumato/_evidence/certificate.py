@@ -51,7 +51,7 @@ from sfumato.errors import ReleaseFormatError
 
 TITLE = "Certificate of a protected release"
 SHARES = (100, 10, 1000)
-"""Errors are shown for values with a share of one in this number; the figure's text uses the first."""
+"""Errors are shown for values that one in this number of people has. The figure's text is about the first."""
 COUNTS = (30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 ANY_SHARE = "any share"
 CURVE_SUBJECT, ANY_SUBJECT = "for a value that {} of the counted rows have", "for a value of {}"
@@ -65,15 +65,15 @@ ABOUT = ("title", "description")
 DOMAIN_KEYS = ("domain", "domains")
 
 LIMITS = (
-    "Public columns are not protected: they may identify a person, and what they disclose about the protected column "
-    "is not limited.",
+    "Public columns are not protected. They may identify a person, and nothing limits what they disclose about the "
+    "protected column.",
     "The release does not hide who is in the table, nor facts about groups of people.",
     "A second release about the same people discloses more. So do people with related values, such as families.",
 )
 UNCHECKED = (
-    "The original table was not read. The data steward can verify the release against it: public columns and the "
-    "counts of each value.",
-    "Digests detect accidents, not forgery: only a signature shows who made the release.",
+    "The original table was not read. With this table, the data steward can verify the public columns and the counts "
+    "of each value.",
+    "Digests detect accidents, not forgery. Only a signature shows who made the release.",
 )
 
 
@@ -116,7 +116,7 @@ class Certificate:
 
     @property
     def error_curves(self) -> list[ErrorCurve]:
-        """The standard errors of counts by size, for values of some shares; empty if the release predicts none."""
+        """The standard errors of counts by size, for values with some shares; empty if none is predicted."""
         return make_error_curves(self.predicted_errors)
 
     @property
@@ -153,7 +153,7 @@ class Certificate:
         }
 
     def document(self) -> Document:
-        """Makes the document of the certificate: one sheet, and a second one for many columns."""
+        """Makes the document of the certificate, which is one sheet."""
         name = self.manifest.sensitive_name
         has_many_columns = len(self.columns) > MOST_COLUMNS
         statement = self.manifest.guarantee
@@ -229,10 +229,8 @@ class Certificate:
 
     def _list_errors(self) -> tuple[Block, ...]:
         if not self.error_curves:
-            return (
-                Text("The error of a count depends on more than the design; every answer has its own standard error."),
-            )
-        # Frequent values first; the curve that is read out comes first in the figure.
+            return (Text("The error of a count depends on more than the design. Every answer states its own error."),)
+        # Frequent values come first in the table. In the figure, the curve that the text describes comes first.
         curves = sorted(self.error_curves, key=lambda curve: curve.errors[0][1] or 0.0)
         rows = tuple(
             (f"{count:,}", *(describe_error(dict(curve.errors)[count] or 0.0) for curve in curves))
@@ -241,8 +239,8 @@ class Certificate:
         headings = ("count", *(curve.name for curve in curves))
         caption = "Standard error in % of the count; columns: share of the counted rows that have the value"
         assumption = (
-            "Predicted from the buckets, for a condition that selects a small share of the records. The number of all "
-            "people with a value is published exactly."
+            "Predicted from the buckets, for a count with a condition that selects a small share of the records. The "
+            "number of all people with a value is published exactly."
             if self.predicted_errors is not None and self.predicted_errors.is_share_independent
             else "Predicted from the design, with equally frequent other values. Two in three counts err by less."
         )
@@ -320,7 +318,10 @@ def list_column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
 
 
 def make_error_curves(errors: PredictedErrors | None) -> list[ErrorCurve]:
-    """Predicts the standard errors of counts by size, for values of some shares; empty if a release predicts none."""
+    """Predicts the standard errors of counts by size, for values with some shares.
+
+    Empty if a release predicts no errors.
+    """
     if errors is None:
         return []
     shares = {f"1 in {share:,}": 1 / share for share in SHARES}
@@ -345,7 +346,7 @@ def list_uncovered(manifest: Manifest) -> list[str]:
 
 
 def _list_numbers(entries: JsonView) -> Iterator[tuple[str, str]]:
-    """Each number with its name: exactly as published, and as a decimal."""
+    """Each number with its name, exactly as published and as a decimal."""
     for key, value in entries.items():
         name = key.replace("_", " ")
         if isinstance(value, list) and value and isinstance(value[0], Mapping):
@@ -372,5 +373,5 @@ def _list_numbers(entries: JsonView) -> Iterator[tuple[str, str]]:
 
 
 def _format_exactly(number: str) -> str:
-    """Formats a number as published, a fraction also as a decimal."""
+    """Formats a number as published; a fraction is shown as a decimal too."""
     return f"{number} = {float(Fraction(number)):.6g}" if "/" in number else number

@@ -1,4 +1,4 @@
-"""Singling out: sizes of equivalence classes by all public columns and by few, before and after ranges."""
+"""Measures singling out by class sizes, on all public columns and on few, before and after recoding into ranges."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_
 from sfumato._risk.attackers.record_linkage import encode_shared_values
 
 SIZES = (1, 2, 3, 4, 10, 20, 50, 100, 200, 500, 1000)
-"""The class sizes for cumulative shares; 4 means below 5, and 10 means below 11."""
+"""The class sizes for cumulative shares. 4 stands for "fewer than 5", and 10 for "fewer than 11"."""
 MOST_TOGETHER = 3
 MOST_COLUMNS = 8
-"""If there are more columns, those with most values are combined."""
+"""If there are more columns, only the columns with the most values are combined."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class SinglingOut:
     after_bins: tuple[tuple[int, float], ...]
     """The share of records in classes of at most this size, as published."""
     before_bins: tuple[tuple[int, float], ...] | None
-    """The same before columns were recoded into ranges; None without ranges."""
+    """The same shares before columns were recoded into ranges; None without ranges."""
     class_size_shares: ClassSizeShares
     smallest_class: int
     """The size of the smallest class."""
     column_sets: tuple[tuple[tuple[str, ...], float], ...]
-    """Sets of at most three columns with their share of unique records, largest first."""
+    """Sets of up to three columns with their share of unique records, largest share first."""
     tried_count: int
-    """The number of tried sets."""
+    """The number of sets that were tried."""
     untried_columns: tuple[str, ...] = ()
     """The columns that were not combined."""
 

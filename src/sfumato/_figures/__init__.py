@@ -1,8 +1,10 @@
-"""Figures: pure functions from numbers and a width to a picture, a sentence about it, and a table.
+"""Draws figures.
+
+Each is a pure function from numbers and a width to a picture, a sentence about the picture, and a table.
 
 A figure depends only on its input, so anyone with numbers may draw it. There is one function for each question, and
-small classes for its input; classes with an `of` are made from plans, attacks and estimates. Figures need no script or
-chart library: they are text for any page, report or notebook.
+small classes for its input. Classes with a method `of` are made from plans, attacks and estimates. Figures are text for
+any page, report or notebook, and need no script or chart library.
 """
 
 from sfumato._figures.attack_success import AttackSuccess, draw_attack_scenarios

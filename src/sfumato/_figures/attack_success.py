@@ -15,7 +15,7 @@ from sfumato._figures.svg import draw_mark, element
 
 
 class BeliefLike(Protocol):
-    """The attributes of an attack's beliefs."""
+    """The attributes of an attack's results, with or without the release."""
 
     @property
     def success(self) -> float: ...
@@ -42,22 +42,22 @@ class AttackLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AttackSuccess:
-    """The share of people about whom an attacker guesses correctly."""
+    """The share of people whose value an attacker guesses correctly."""
 
     knowledge: str
-    """The attacker's knowledge, as a phrase that completes `an attacker who knows ...`."""
+    """The attacker's knowledge as a phrase, to complete `an attacker who knows ...`."""
     mechanism: str
     """The mechanism of the release."""
     without_release: float
     with_release: float | None
     control: float | None = None
-    """The same for a control: people outside the table, or an attacker who learned from the original."""
+    """The share for a control: people outside the table, or an attacker who was trained on the original table."""
     interval: tuple[float, float] | None = None
     """A 95% confidence interval of the share with the release."""
 
     @classmethod
     def of(cls, attack: AttackLike, mechanism: str) -> AttackSuccess:
-        """Makes it from an `Attack`."""
+        """Makes the row from an `Attack`."""
         without_release, with_release = attack.without_release.success, attack.with_release
         control = None if attack.control is None else attack.control.success
         if with_release is None:
@@ -71,14 +71,17 @@ class AttackSuccess:
 
 
 def describe_known_columns(columns: Sequence[str]) -> str:
-    """Describes the knowledge of some columns; without columns, the frequencies of values."""
+    """Describes an attacker's knowledge by columns. Without columns, it is the frequencies of values."""
     if not columns:
         return "the frequencies of values"
     return format_name(columns[0]) if len(columns) == 1 else f"all {len(columns)} public columns"
 
 
 def draw_attack_scenarios(guesses: Sequence[AttackSuccess], width: float = WIDTH) -> Figure:
-    """Draws attack success without and with the release, a row for each attacker and mechanism; controls are hollow."""
+    """Draws attack success without and with the release.
+
+    Each attacker and mechanism has a row, and controls are hollow.
+    """
     width = limit_width(width)
     knowledge = dict.fromkeys(guess.knowledge for guess in guesses)
     mechanisms = list(dict.fromkeys(guess.mechanism for guess in guesses))
@@ -88,8 +91,8 @@ def draw_attack_scenarios(guesses: Sequence[AttackSuccess], width: float = WIDTH
         ordered_guesses, lambda guess: (guess.with_release or guess.without_release) - guess.without_release
     )
     drawn_guesses = ordered_guesses[:MOST_ROWS]
-    captions = ["people guessed correctly: without the release (grey) and with it (coloured)"]
-    captions += [] if has_several else ["by an attacker who knows about a person:"]
+    captions = ["people whose value is guessed correctly: without (grey), with the release (coloured)"]
+    captions += [] if has_several else ["by an attacker who knows of a person:"]
     if any(is_known(guess.control) for guess in drawn_guesses):
         captions.append("hollow: a control")
     head = Head.of("Attack success", captions, width)
@@ -110,8 +113,8 @@ def draw_attack_scenarios(guesses: Sequence[AttackSuccess], width: float = WIDTH
     columns = (
         Column("knows", format_name),
         Column("release", format_name),
-        Column("right without", format_percent),
-        Column("right with", format_percent),
+        Column("correct without", format_percent),
+        Column("correct with", format_percent),
         Column("95% interval", _format_interval),
         Column("control", _format_share),
     )
@@ -166,12 +169,13 @@ def _describe_figure(guesses: Sequence[AttackSuccess], *, has_several: bool) -> 
     if not release_guesses:
         best = max(first_guesses, key=lambda guess: guess.without_release)
         sentence = (
-            f"An attacker who knows {format_name(best.knowledge)} guesses {format_percent(best.without_release)} of "
-            "people correctly without the release"
+            f"An attacker who knows {format_name(best.knowledge)} guesses the value of "
+            f"{format_percent(best.without_release)} of people correctly without the release"
         )
-        return f"{sentence}; success with it is unknown{suffix}."
+        return f"{sentence}; the share with the release is unknown{suffix}."
     best = max(release_guesses, key=lambda guess: guess.with_release or 0.0)
     return (
-        f"An attacker who knows {format_name(best.knowledge)} guesses {format_percent(best.without_release)} of people "
-        f"correctly without the release and {format_percent(best.with_release)} with it{suffix}."
+        f"An attacker who knows {format_name(best.knowledge)} guesses the value of "
+        f"{format_percent(best.without_release)} of people correctly without the release, and of "
+        f"{format_percent(best.with_release)} with the release{suffix}."
     )

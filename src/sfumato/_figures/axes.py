@@ -16,9 +16,9 @@ from sfumato._figures.svg import SHAPES, SMALL, draw_mark, draw_text, element, e
 GAP = 15.0
 """The height of a line of text."""
 BOLD = 1.1 * SMALL
-"""Bold letters are as wide as larger ones."""
+"""Bold letters are as wide as letters that are larger by this factor."""
 MOST_LINES = 10
-"""Readers cannot distinguish more lines."""
+"""The most lines in a figure, because readers cannot distinguish more."""
 
 NumberFormatter = Callable[[float], str]
 
@@ -44,7 +44,7 @@ def select_broken_dash(number: int) -> str:
 
 
 def spread_labels(places: Sequence[float], low: float, high: float, gap: float = GAP) -> list[float]:
-    """Spreads labels close to their wanted places, in order and with a gap between them if there is room."""
+    """Spreads labels close to their wanted positions, in order, and with a gap between labels if there is room."""
     order = sorted(range(len(places)), key=lambda index: (places[index], index))
     gap = min(gap, (high - low) / max(len(places) - 1, 1))
     positions, least = [0.0] * len(places), low
@@ -59,18 +59,18 @@ def spread_labels(places: Sequence[float], low: float, high: float, gap: float =
 
 
 class Curve(NamedTuple):
-    """A line with marks: their places, and their tooltips."""
+    """A line with marks, which have positions and tooltips."""
 
     name: str
     marks: Sequence[tuple[float, float, str]]
     dashes: str = ""
     hollow_marks: Sequence[bool] = ()
-    """The hollow marks; none by default."""
+    """The hollow marks. By default, no mark is hollow."""
     breaks: frozenset[int] = frozenset()
-    """The marks after a gap in the line."""
+    """The marks before which the line has a gap."""
 
     def draw(self, number: int, row: int) -> str:
-        """Draws the line with the colour and marks of its number; marks are table rows from a given row on."""
+        """Draws the line with the colour and marks of its number. Its marks are table rows, from a given row on."""
         colour, parts = select_series_class(number), []
         ends = [0, *sorted(self.breaks), len(self.marks)]
         runs = [self.marks[start:end] for start, end in itertools.pairwise(ends) if end - start > 1]
@@ -86,7 +86,7 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Area:
-    """The area of the marks of a figure, in pixels."""
+    """The area that holds the marks of a figure, in pixels."""
 
     left: float
     top: float
@@ -110,7 +110,7 @@ class Area:
     def draw_x_axis(
         self, scale: Scale, formatter: NumberFormatter, label: str, preferred_ticks: Sequence[float] = ()
     ) -> str:
-        """Draws the lower axis: ticks that do not overlap, grid lines, and a title.
+        """Draws the lower axis, with ticks that do not overlap, grid lines, and a title.
 
         Requested tick values are used if they fit.
         """
@@ -130,7 +130,7 @@ class Area:
         return "".join(parts)
 
     def draw_y_axis(self, scale: Scale, formatter: NumberFormatter, marked_value: float | None = None) -> str:
-        """Draws the left axis; an important number has its own line, and other ticks leave room for it."""
+        """Draws the left axis. An important number has its own line, and other ticks keep away from this line."""
         ticks = [
             tick
             for tick in scale.list_ticks(30)
@@ -149,19 +149,19 @@ class Area:
         return "".join(parts)
 
     def draw_vertical_line(self, x: float, label: str) -> str:
-        """Draws a vertical line with words above it."""
+        """Draws a vertical line with words above the line."""
         rule = element("path", d=f"M{x:.1f} {self.top:.1f}V{self.bottom:.1f}", class_="rule")
         fits = x - 4 + estimate_width(label) <= self.right
         return rule + draw_text(x - 4 if fits else x + 4, self.top - 3, label, "quiet" if fits else "quiet end")
 
     def draw_empty_note(self, message: str) -> str:
-        """Writes a note where there is nothing to draw."""
+        """Writes a note in place of marks, if there is nothing to draw."""
         return draw_text((self.left + self.right) / 2, (self.top + self.bottom) / 2, message, "quiet middle halo")
 
     def draw_curves(self, curves: Sequence[Curve], width: float, empty_note: str, first_row: int = 0) -> str:
-        """Draws lines with labels at their ends, spread so that they do not overlap; or a reason if there are none.
+        """Draws lines, with labels at their ends that do not overlap. Without lines, the reason is written.
 
-        Their marks are table rows from a given row on.
+        The marks of the lines stand for table rows, from a given row on.
         """
         if not curves:
             return self.draw_empty_note(empty_note)
@@ -194,7 +194,7 @@ def draw_omitted_count(x: float, y: float, number: int) -> str:
 
 
 def interpolate(points: Sequence[tuple[float, float]], at: float) -> float | None:
-    """Interpolates between two known points on logarithmic scales; None outside them."""
+    """Interpolates between two known points on logarithmic scales; None outside the points."""
     for (x, y), (next_x, next_y) in itertools.pairwise(points):
         if x <= at <= next_x and y > 0 and next_y > 0 and next_x > x > 0:
             part = (math.log(at) - math.log(x)) / (math.log(next_x) - math.log(x))

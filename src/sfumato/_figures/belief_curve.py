@@ -1,4 +1,4 @@
-"""Draws a guarantee: the largest posterior for each prior."""
+"""Draws a guarantee as a curve of the largest posterior for each prior."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sfumato._figures.svg import draw_text, element, make_path_data
 
 STEPS = 60
 MOST_VALUES = 60
-"""More ticks would merge; only the most frequent values are shown."""
+"""The most ticks for values, because more would merge. They show the most frequent values."""
 
 
 class BoundLike(Protocol):
@@ -32,17 +32,17 @@ class BoundLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BeliefBound:
-    """A bound, and the belief in each value by an attacker who knows the frequencies."""
+    """A bound, and the confidence in each value of an attacker who knows the frequencies."""
 
     prior: Fraction
     posterior: Fraction
     odds_factor: Fraction | None
-    """The largest factor on odds for every prior; None if not guaranteed."""
+    """The largest factor by which odds rise, for every prior; None if not guaranteed."""
     shares: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def of(cls, bound: BoundLike, shares: Mapping[str, float], *, is_any_prior: bool) -> BeliefBound:
-        """Makes it from a requirement with one bound; the mechanism determines whether it holds for every prior."""
+        """Makes the bound from a requirement. The mechanism determines whether the bound holds for every prior."""
         return cls(
             bound.prior, bound.posterior, bound.person_amplification if is_any_prior else None, tuple(shares.items())
         )
@@ -56,7 +56,7 @@ class BeliefBound:
 
 
 def draw_posterior_by_prior(bound: BeliefBound, width: float = WIDTH) -> Figure:
-    """Draws the curve of the odds factor, the guaranteed box, and the values of the table on the lower axis."""
+    """Draws the curve of the odds factor, a box for prior and posterior, and the table's values on the lower axis."""
     width = limit_width(width)
     values = [(value, share) for value, share in bound.shares if is_known(share) and 0 <= share <= 1]
     ordered_values = sorted(
@@ -102,7 +102,7 @@ def draw_posterior_by_prior(bound: BeliefBound, width: float = WIDTH) -> Figure:
 def _draw_value_ticks(
     bound: BeliefBound, ordered_values: Sequence[tuple[str, float]], area: Area, x: Scale, y: Scale
 ) -> str:
-    """Draws the values at their shares; the most frequent one is labelled on the curve."""
+    """Draws the values at their shares. The most frequent value is labelled on the curve."""
     parts = []
     for row, (value, share) in enumerate(ordered_values, start=1):
         posterior = bound.compute_posterior(share)
@@ -129,14 +129,14 @@ def _describe_figure(bound: BeliefBound, ordered_values: Sequence[tuple[str, flo
         end = (
             ""
             if bound.odds_factor is None
-            else f"; odds rise at most {format_quantity(float(bound.odds_factor))} times"
+            else f"; odds rise by a factor of at most {format_quantity(float(bound.odds_factor))}"
         )
         return f"{sentence}{end}."
     value, share = ordered_values[0]
     posterior = bound.compute_posterior(share)
     if posterior is None:
-        return f"{sentence}; for {format_name(value)}, at {format_percent(share)}, nothing is guaranteed."
+        return f"{sentence}; for {format_name(value)}, with {format_percent(share)} of people, nothing is guaranteed."
     return (
-        f"{sentence}; confidence in {format_name(value)} from {format_percent(share)} to at most "
+        f"{sentence}; confidence in {format_name(value)} can rise from {format_percent(share)} to at most "
         f"{format_percent(posterior)}."
     )

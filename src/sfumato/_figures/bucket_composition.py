@@ -1,4 +1,4 @@
-"""Draws the composition of buckets: for each bucket size, the share of each value and its cap."""
+"""Draws the composition of buckets, with the share of each value and its cap, for each bucket size."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SQUARE, STEP = 24.0, 28.0
 MOST_SIZES = 12
 BUCKET_KEYS = {"size", "count", "values"}
 SLOPE = 0.7
-"""The height of a slanted name, relative to its length."""
+"""The height of a slanted name divided by its length."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketSize:
-    """Buckets of one size: their number, and their records of each value."""
+    """Buckets of one size, with their number, and the number of their records with each value."""
 
     size: int
     bucket_count: int
@@ -34,7 +34,7 @@ class BucketSize:
 
     @property
     def label(self) -> str:
-        """Their number and size as text."""
+        """The number and the size of the buckets, as text."""
         return f"{format_count(self.bucket_count, 'bucket')} of {self.size:,}"
 
 
@@ -47,20 +47,20 @@ class BucketComposition:
 
     @classmethod
     def of(cls, buckets: Iterable[Mapping[str, Any]], caps: Mapping[str, str]) -> BucketComposition:
-        """Makes it from the entries `buckets` and `caps` of a plan (`Chosen.to_json`)."""
+        """Makes the composition from the entries `buckets` and `caps` of a plan (`ChosenMechanism.to_json`)."""
         sizes = [BucketSize(bucket["size"], bucket["count"], bucket["values"]) for bucket in buckets]
         return cls(tuple(sizes), {value: Fraction(cap) for value, cap in caps.items()})
 
     @classmethod
     def from_plan(cls, plan_json: Mapping[str, Any]) -> BucketComposition | None:
-        """Makes it from a plan (`Chosen.to_json`) that has buckets with caps, or returns None."""
+        """Makes the composition from a plan (`ChosenMechanism.to_json`); None if the plan has no buckets with caps."""
         for part in plan_json.values() if "caps" in plan_json else ():
             if isinstance(part, list) and part and isinstance(part[0], Mapping) and {*part[0]} == BUCKET_KEYS:
                 return cls.of(part, plan_json["caps"])
         return None
 
     def get_cap(self, value: str) -> float:
-        """The cap of a value; 1 without a cap."""
+        """The cap of a value. It is 1 for a value without a cap."""
         return float(self.caps.get(value, Fraction(1)))
 
     @property
@@ -74,7 +74,10 @@ class BucketComposition:
 
 
 def draw_bucket_composition(composition: BucketComposition, width: float = WIDTH) -> Figure:
-    """Draws a line of squares for each bucket size: each square is filled by a value's share, a line marks its cap."""
+    """Draws a row of squares for each bucket size.
+
+    A square is filled up to the share of a value, and a line marks its cap.
+    """
     width = limit_width(width)
     sizes = put_largest_first(composition.sizes, lambda bucket_size: float(bucket_size.bucket_count), MOST_SIZES)
     drawn_sizes, values = sizes[:MOST_SIZES], composition.values
@@ -135,7 +138,7 @@ def draw_bucket_composition(composition: BucketComposition, width: float = WIDTH
 
 
 def _describe_share(composition: BucketComposition, size: BucketSize, value: str) -> str:
-    """Describes a value's share of some buckets, and its cap."""
+    """Describes the share of a value in some buckets, with the cap of the value."""
     return (
         f"{format_percent(size.compute_share(value))} of the {size.label}, at most "
         f"{format_percent(composition.get_cap(value))}"
@@ -158,6 +161,6 @@ def _describe_figure(composition: BucketComposition) -> str:
     if size.compute_share(value) > composition.get_cap(value) * (1 + 1e-9):
         return f"{sentence}; {format_name(value)} is above its cap: {_describe_share(composition, size, value)}."
     return (
-        f"{sentence}; no value exceeds its cap, {format_name(value)} comes closest: "
+        f"{sentence}; no value exceeds its cap, and {format_name(value)} comes closest: "
         f"{_describe_share(composition, size, value)}."
     )

@@ -1,4 +1,4 @@
-"""Draws singling out: the share of records in small equivalence classes."""
+"""Draws singling out as the share of records in small equivalence classes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ClassSharesLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClassSizeCurve:
-    """The share of records in classes of at most each size, the record included."""
+    """The share of records in classes of at most each size. The size includes the record itself."""
 
     name: str
     shares: tuple[tuple[int, float], ...]
@@ -38,7 +38,7 @@ class ClassSizeCurve:
 
     @classmethod
     def of(cls, name: str, shares: ClassSharesLike) -> ClassSizeCurve:
-        """Makes it from a `ClassSizeShares`."""
+        """Makes the curve from a `ClassSizeShares`."""
         return cls(name, ((1, shares.unique_share), (4, shares.below_5), (10, shares.below_11)), shares.is_exact)
 
     @property

@@ -1,4 +1,4 @@
-"""Draws exposure by public columns without and with the release, to show which column to coarsen."""
+"""Draws the exposure by public columns, without and with the release, to show which column should be coarsened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sfumato._figures.svg import element
 
 @dataclass(frozen=True, slots=True)
 class ColumnExposure:
-    """The shares of records whose true value is believed above the bound by an attacker who knows the columns."""
+    """The shares of records for which the confidence of an attacker who knows the columns exceeds the bound."""
 
     column: str
     without_release: float
@@ -24,7 +24,7 @@ class ColumnExposure:
 
     @classmethod
     def of(cls, attack: AttackLike) -> ColumnExposure:
-        """Makes it from an `Attack`; beliefs above the bound count if odds exceed it by more than 10%."""
+        """Makes the row from an `Attack`. A record counts if the odds exceed the odds of the bound by more than 10%."""
         with_release = None if attack.with_release is None else attack.with_release.share_well_above
         is_single = len(attack.known_columns) == 1
         column = attack.known_columns[0] if is_single else f"all {len(attack.known_columns)} columns"
@@ -39,7 +39,7 @@ class ColumnExposure:
 def draw_exposure_by_column(
     exposures: Sequence[ColumnExposure], width: float = WIDTH, *, bound: str = "", accepted_share: float | None = None
 ) -> Figure:
-    """Draws a row for each column, the most disclosing first, with a line at the accepted share."""
+    """Draws a row for each column, the most disclosing column first, with a line at the accepted share."""
     width = limit_width(width)
     ordered_exposures = sorted(
         exposures, key=lambda exposure: (-exposure.without_release, -(exposure.with_release or 0.0))
@@ -51,7 +51,7 @@ def draw_exposure_by_column(
     bound_text = f"the bound {bound}" if bound else "the bound"
     captions = [
         f"records with confidence in the true value above {bound_text}:",
-        "by the column alone (grey), with the release (blue)",
+        "from the column alone (grey), with the release (blue)",
     ]
     head = Head.of("Exposure by each public column", captions, width)
     rows = RowLayout.from_head(
@@ -82,7 +82,7 @@ def draw_exposure_by_column(
         parts.append(rows.area.draw_vertical_line(x(accepted_share), f"accepted: {format_percent(accepted_share)}"))
     columns = (
         Column("known", format_name),
-        Column("by the column alone", format_percent),
+        Column("from the column alone", format_percent),
         Column("with the release", format_percent),
     )
     table = [(exposure.column, exposure.without_release, exposure.with_release) for exposure in ordered_exposures]
@@ -110,5 +110,5 @@ def _describe_figure(exposures: Sequence[ColumnExposure]) -> str:
     if worst.with_release is None or not is_known(worst.with_release):
         return f"{sentence}; the share with the release is unknown."
     if worst.with_release <= worst.without_release:
-        return f"{sentence}; the release adds none."
-    return f"{sentence}; with the release, {format_percent(worst.with_release)}."
+        return f"{sentence}; the release adds no records."
+    return f"{sentence}; with the release, the share is {format_percent(worst.with_release)}."

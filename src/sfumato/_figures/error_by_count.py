@@ -1,4 +1,4 @@
-"""Draws the standard error of counts by their size."""
+"""Draws the standard error of counts by the size of the counts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ErrorCurve:
     def of(
         cls, name: str, errors: Iterable[CountErrorLike], *, guarantee: str = "", is_weaker: bool = False
     ) -> ErrorCurve:
-        """Makes it from `Chosen.error_curve`, averaged over values: usually the larger of its two errors."""
+        """Makes the curve from predicted errors, averaged over values, which are usually larger than over records."""
         return cls(name, tuple((error.count, error.evenly) for error in errors), guarantee, is_weaker)
 
     @property
@@ -53,7 +53,7 @@ class ErrorCurve:
         )
 
     def find_size_within(self, target: float) -> float | None:
-        """The approximate size from which the error is at most the target; None if it never is."""
+        """The approximate size from which the error is at most the target; None if no size has so small an error."""
         points, reached_size = self.known_points, None
         for previous, (count, error) in zip([(0.0, 0.0), *points], points, strict=False):
             if error > target:
@@ -74,7 +74,7 @@ def draw_error_by_count(
     target: float = 0.1,
     subject: str = "with {}",
 ) -> Figure:
-    """Draws a line for each plan, the chosen one first; weaker guarantees than requested are dashed.
+    """Draws a line for each plan, the chosen plan first. Plans with a weaker guarantee than requested are dashed.
 
     The text is about the first line, at the size nearest to `at_count`; `subject` says of
     what the errors are, with {} for the line's name.

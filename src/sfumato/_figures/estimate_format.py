@@ -1,4 +1,4 @@
-"""Formats one cell for one number: estimate, error and interval, with digits by the size of the error."""
+"""Formats a number as one cell, with its error and interval. The size of the error determines the number of digits."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sfumato._figures.number_format import is_known
 NO_NUMBER = "no number"
 UNKNOWN = "?"
 ROUNDING, LEAST = 1e-8, 1e-12
-"""Smaller errors, relative to the number or absolutely, are floating-point noise."""
+"""Smaller errors, relative to the number or absolute, are floating-point noise."""
 EXACT_DIGITS = 4
 LONGEST, MOST_DIGITS = 1e15, 8
-"""More digits than these only fill the line."""
+"""The most digits of a number without error, because more would only fill the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberCell:
-    """A formatted number in parts; parts that do not exist are empty."""
+    """A formatted number in parts. Parts that do not exist are empty."""
 
     value: str
     error: str = ""
@@ -36,7 +36,7 @@ class NumberCell:
     ) -> NumberCell:
         """Formats the error to two digits, and the number and its interval to the same place.
 
-        If the error belongs to another number, the `centre`, both numbers are printed.
+        If the error is that of another number, the `centre`, both numbers are printed.
         """
         if value is None or math.isnan(value):
             return cls(NO_NUMBER)
@@ -54,12 +54,12 @@ class NumberCell:
 
     @property
     def text(self) -> str:
-        """The whole text: 4.16 ± 0.03 [4.10, 4.22]."""
+        """The whole text, such as 4.16 ± 0.03 [4.10, 4.22]."""
         return " ".join(filter(None, (self.value_with_error, self.interval)))
 
     @property
     def value_with_error(self) -> str:
-        """The number and its error."""
+        """The number with its error."""
         return f"{self.value} ± {self.error}" if self.error else self.value
 
     @property
@@ -69,7 +69,7 @@ class NumberCell:
 
 
 def align_cells(cells: Sequence[NumberCell]) -> list[tuple[str, str]]:
-    """Aligns cells of a column: error signs and intervals start at the same place."""
+    """Aligns the cells of a column, so that the errors and the intervals start at the same position."""
     width = max((len(cell.value) for cell in cells), default=0)
     middles = [replace(cell, value=cell.value.rjust(width)).value_with_error for cell in cells]
     middle_width = max(map(len, middles), default=0)
@@ -77,7 +77,7 @@ def align_cells(cells: Sequence[NumberCell]) -> list[tuple[str, str]]:
 
 
 def _find_decimal_place(number: float) -> int:
-    """The decimal place of the second digit: 0.031 has 3, and 170 has -1."""
+    """The decimal place of the second digit, which is 3 for 0.031 and -1 for 170."""
     return 1 - math.floor(math.log10(float(f"{abs(number):.1e}")))
 
 
@@ -88,7 +88,7 @@ def _format_exactly(number: float) -> str:
 
 
 def _format_to_place(number: float, place: int, error: float = 0.0) -> str:
-    """Formats a number to a decimal place; a number other than zero keeps at least one digit."""
+    """Formats a number to a decimal place. A number other than zero keeps at least one digit."""
     if not is_known(number):
         return "∞" if number > 0 else "-∞"
     rounded_number = round(number, place)

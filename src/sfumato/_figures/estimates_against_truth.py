@@ -1,4 +1,4 @@
-"""Draws estimates against the truth, which only the data steward knows, to check standard errors."""
+"""Draws estimates against the true numbers, which only the data steward knows, to check standard errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class EstimateWithTruth:
-    """An answer with its interval, and the truth. Private."""
+    """An answer with its interval and its true number. Private."""
 
     truth: float
     estimate: float
@@ -30,14 +30,14 @@ class EstimateWithTruth:
 
     @classmethod
     def of(cls, truth: float, estimate: EstimateLike, level: float = LEVEL) -> EstimateWithTruth:
-        """Makes it from an `Estimate` and the truth; NaN if the error is unknown."""
+        """Makes the point from an `Estimate` and the true number. An unknown error is NaN."""
         if estimate.standard_error is None:
             return cls(truth, estimate.value, math.nan, math.nan, math.nan)
         return cls(truth, estimate.value, estimate.standard_error, *estimate.interval(level))
 
     @property
     def is_complete(self) -> bool:
-        """Whether all its numbers are known."""
+        """Whether all numbers of the answer are known."""
         has_ends = not (math.isnan(self.low) or math.isnan(self.high))
         return has_ends and is_known(self.truth) and is_known(self.estimate) and is_known(self.standard_error)
 
@@ -49,7 +49,7 @@ class EstimateWithTruth:
 
 @dataclass(frozen=True, slots=True)
 class SizeClass:
-    """Answers with truths of similar size."""
+    """Answers whose true numbers have similar sizes."""
 
     low: float
     high: float
@@ -67,7 +67,7 @@ class SizeClass:
 
 
 def split_by_size(answers: Sequence[EstimateWithTruth]) -> list[SizeClass]:
-    """Splits answers by powers of ten of the truth; zero and negative numbers form one class."""
+    """Splits answers by powers of ten of the true number. Zero and negative numbers form one class."""
     answers_by_power: dict[int, list[EstimateWithTruth]] = {}
     for answer in answers:
         power = min(math.floor(math.log10(answer.truth) + 1e-9), 300) if answer.truth >= 1 else -1
@@ -80,13 +80,13 @@ def split_by_size(answers: Sequence[EstimateWithTruth]) -> list[SizeClass]:
 
 
 def draw_against_truth(answers: Sequence[EstimateWithTruth], width: float = WIDTH, *, level: float = LEVEL) -> Figure:
-    """Draws a dot for each answer, the diagonal, and the band expected from predicted errors."""
+    """Draws a dot for each answer, the diagonal, and the band in which predicted errors let answers be expected."""
     width = limit_width(width)
     known_answers = [item for item in answers if item.is_complete]
     drawn_answers = known_answers[:: math.ceil(len(known_answers) / MOST_DOTS) or 1] if known_answers else []
     captions = [
         "estimated count (private: needs the original table)",
-        f"band: {format_percent(level)} of answers expected inside",
+        f"band: {format_percent(level)} of answers are expected inside",
     ]
     if len(drawn_answers) < len(known_answers):
         captions.append(f"{len(drawn_answers):,} of {len(known_answers):,} are drawn")
@@ -146,7 +146,7 @@ def _format_range(size_class: SizeClass) -> str:
 def _make_scales(
     answers: Sequence[EstimateWithTruth], classes: Sequence[SizeClass], area: Area
 ) -> tuple[SignedScale, SignedScale]:
-    """Logarithmic scales for both, linear up to a typical error of small counts."""
+    """Logarithmic scales for both axes, which are linear up to a typical error of small counts."""
     truths, estimates = (
         keep_finite(answer.truth for answer in answers),
         keep_finite(answer.estimate for answer in answers),
@@ -164,7 +164,7 @@ def _make_scales(
 
 def _describe_figure(answers: Sequence[EstimateWithTruth], level: float) -> str:
     if not answers:
-        return "No interval was compared with the truth."
+        return "No interval was compared with a true number."
     coverage = sum(answer.is_covered for answer in answers) / len(answers)
     verb = "covers" if len(answers) == 1 else "cover"
     return (

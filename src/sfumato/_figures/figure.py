@@ -1,4 +1,4 @@
-"""A figure: a picture, a sentence about it, and the numbers of both."""
+"""A figure is a picture, a sentence about the picture, and a table with the numbers of both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sfumato._figures.figure_style import NOTEBOOK_STYLE, STYLE
 from sfumato._figures.svg import LARGE, SMALL, draw_text, element, escape_controls, escape_markup, wrap_text
 
 WIDTH, NARROWEST = 760, 280
-"""The usual width in pixels, and the smallest readable one."""
+"""The usual width in pixels, and the smallest readable width."""
 LINE, EDGE = 17.0, 4.0
 
 
@@ -47,21 +47,21 @@ class FigureTable:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture without scripts, its message in one sentence, and its numbers."""
+    """A picture without scripts, with its message in one sentence and its numbers."""
 
     svg: str
-    """For a page that includes `STYLE` once."""
+    """The picture, for a page that includes `STYLE` once."""
     reading: str
     table: FigureTable
 
     def to_html(self) -> str:
-        """Renders all three, for a page that includes `STYLE` once."""
+        """Renders picture, sentence and table, for a page that includes `STYLE` once."""
         details = element("details", element("summary", "The numbers"), self.table.to_html())
         caption = element("figcaption", escape_markup(self.reading))
         return element("figure", self.svg, caption, details, class_="sfumato")
 
     def _repr_html_(self) -> str:
-        """Renders all three, for a notebook."""
+        """Renders picture, sentence and table, for a notebook."""
         return element("style", NOTEBOOK_STYLE) + self.to_html()
 
     def to_standalone_svg(self) -> str:
@@ -81,7 +81,7 @@ class Head:
 
     @classmethod
     def of(cls, heading: str, captions: Sequence[str], width: float, top: float = 0.0) -> Head:
-        """Makes the lines, wrapped to the width; a lower panel has no heading."""
+        """Makes the lines of the heading, wrapped to the width. A lower panel has no heading."""
         room, at, parts = width - 2 * EDGE, top + EDGE + 2, []
         for number, sentence in enumerate((heading, *captions)):
             if not sentence:
@@ -94,11 +94,11 @@ class Head:
 
 
 def limit_width(width: float) -> float:
-    """Limits the width of a figure to a readable one."""
+    """Raises the width of a figure to the smallest readable width."""
     return max(float(width), NARROWEST)
 
 
-def assemble_figure(  # noqa: PLR0913 - all that a figure is made of
+def assemble_figure(  # noqa: PLR0913 - all parts of a figure
     head: Head,
     parts: Iterable[str],
     *,
@@ -108,7 +108,7 @@ def assemble_figure(  # noqa: PLR0913 - all that a figure is made of
     rows: Iterable[tuple[object, ...]],
     is_hatched: bool = False,
 ) -> Figure:
-    """Assembles a figure. Its ids are digests of its content, so that figures on one page differ."""
+    """Assembles a figure. Its ids are digests of its content, so that figures on one page have different ids."""
     width, height = size
     body = head.markup + "".join(parts)
     key = "f" + hashlib.sha256(f"{width}{reading}{body}".encode()).hexdigest()[:10]

@@ -1,4 +1,4 @@
-"""The stylesheet of all figures: calm colours that colour-blind readers can distinguish, for screens and paper."""
+"""The stylesheet of all figures, for screens and paper, with calm colours that colour-blind readers can distinguish."""
 
 from __future__ import annotations
 
@@ -24,15 +24,19 @@ COLOURS = {
     "s8": ("#642da4", "#fdcbf8"),
     "s9": ("#681053", "#ca8fc4"),
 }
-"""Light and dark colours. Lines take s0, s1, ... in turn; grey is for comparison, stop and caution are for advice.
+"""The light and dark colours.
 
-Colour-blind readers can distinguish any two of the ten, and each is readable as text on the background. A search among
-calm colours chose the most distant ones, given the first three.
+Lines have s0, s1, ... in turn. Grey is for comparison, and stop and caution are for advice.
+
+Colour-blind readers can distinguish any two of these ten colours, and each is readable as text on the background. After
+the first three, a search among calm colours chose the colours that differ most.
 """
 
 SERIES = 10
 DASHES = ("none", "7 3", "2 3", "10 3 2 3", "4 2", "1 4", "12 4", "8 2 1 2 1 2", "5 5", "14 2 5 2")
-"""As many dash patterns as colours: grey prints are distinguished by dashes, marks and names."""
+"""There are as many dash patterns as colours, because lines in grey prints are distinguished by dashes, marks and
+names.
+"""
 
 
 def _write_variables(format_pair: Callable[[str, str], str]) -> str:
@@ -86,7 +90,7 @@ ALERT_STYLE = "".join(
         ".alert.note{border-color:var(--grid)}",
     ]
 )
-"""Stops, warnings and notes differ at a glance: by colour, by weight, and by the word."""
+"""Stops, warnings and notes differ in colour, in weight, and in their first word."""
 
 NOTEBOOK_STYLE = "".join(
     [

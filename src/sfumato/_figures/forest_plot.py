@@ -40,7 +40,7 @@ class EstimateLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """An answer: its value and interval, and its certain bounds if known."""
+    """An answer, with its value and interval, and with its certain bounds if they are known."""
 
     label: str
     value: float | None
@@ -52,11 +52,11 @@ class AnswerRow:
     is_unreliable: bool = False
     """Whether the release makes this number unreliable on purpose."""
     formatted_value: str = ""
-    """The formatted value, if its error determines the digits."""
+    """The formatted value, if the error of the value determines the digits."""
 
     @classmethod
     def of(cls, label: str, estimate: EstimateLike, level: float = LEVEL, *, is_unreliable: bool = False) -> AnswerRow:
-        """Makes it from an `Estimate`."""
+        """Makes the row from an `Estimate`."""
         is_estimated = estimate.standard_error is not None and not math.isnan(estimate.value)
         low, high = estimate.interval(level) if is_estimated else (None, None)
         formatted_value = NumberCell.of(estimate.value, estimate.standard_error).value if is_estimated else ""
@@ -71,7 +71,7 @@ class AnswerRow:
 
     @property
     def has_interval(self) -> bool:
-        """Whether both ends exist; they may be infinite."""
+        """Whether both ends of the interval exist. They may be infinite."""
         ends = (self.low, self.high)
         return self.has_value and all(end is not None and not math.isnan(end) for end in ends)
 
@@ -92,12 +92,12 @@ class AnswerRow:
 
 
 def make_answer_rows(labels: Iterable[str], estimates: Iterable[EstimateLike], level: float = LEVEL) -> list[AnswerRow]:
-    """Makes rows from `Estimates`, or a list of them."""
+    """Makes rows from `Estimates`, or from a list of `Estimate`."""
     return [AnswerRow.of(label, estimate, level) for label, estimate in zip(labels, estimates, strict=True)]
 
 
 class AnswerLike(Protocol):
-    """The attributes of an answer to a question in SQL: groups and estimates."""
+    """The attributes of an answer to a question in SQL, which are groups and estimates."""
 
     @property
     def names(self) -> tuple[str, ...]: ...
@@ -109,7 +109,7 @@ class AnswerLike(Protocol):
 
 
 def list_answer_rows(answer: AnswerLike, level: float = LEVEL) -> list[AnswerRow]:
-    """Lists each number of an `Answer` with its groups; intervals are simultaneous if requested."""
+    """Lists each number of an `Answer` with its groups. Intervals are simultaneous if requested."""
     groups = [name for name in answer.names if name not in answer.numbers]
     interval_level = answer.correct_level(level)
     result_rows = []
@@ -136,9 +136,9 @@ def draw_forest_plot(
     is_simultaneous: bool = False,
     source: str | None = None,
 ) -> Figure:
-    """Draws a dot and an interval for each answer, certain bounds as ticks; unreliable answers are hatched.
+    """Draws a dot and an interval for each answer, and certain bounds as ticks. Unreliable answers are hatched.
 
-    The source is the origin of the true numbers, such as `the original table`.
+    The source is the table with the true numbers, such as `the original table`.
     """
     width = limit_width(width)
     ordered_answers = put_largest_first(
@@ -235,7 +235,7 @@ def _describe_figure(answers: Sequence[AnswerRow], level: float) -> str:
     unreliable = sum(answer.is_unreliable for answer in answers)
     rest = f"; {format_count(unreliable, 'unreliable answer')}" if unreliable else ""
     if not reliable_answers:
-        return f"No answer has an interval{rest}." if answers else "There is no answer."
+        return f"No answer has an interval{rest}." if answers else "There are no answers."
     nonzero_count = sum(answer.excludes_zero for answer in reliable_answers)
     verb = "excludes" if nonzero_count == 1 else "exclude"
     return (

@@ -1,4 +1,4 @@
-"""Draws measured points of an experiment as lines, with the published ones beside them."""
+"""Draws the measured points of an experiment as lines, beside the points that a paper published."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NumberFormatter = Callable[[float], str]
 Row = tuple[str, float, float]
 
 TALLEST, CLOSEST = 360.0, 30.0
-"""Pixels of a vertical axis, and between two of its ticks."""
+"""The height of a vertical axis and the distance of its ticks, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis: its title, the format of its numbers, and whether it is logarithmic."""
+    """An axis, with its title and the format of its numbers. It may be logarithmic."""
 
     label: str
     formatter: NumberFormatter = format_quantity
@@ -35,11 +35,11 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLine:
-    """Points over the varied quantity. Published lines are dashed and hollow: they were read from a paper."""
+    """Points over the varied quantity. Published lines were read from a paper, and are dashed and hollow."""
 
     name: str
     points: tuple[tuple[float, float | None], ...]
-    """None if nothing could be measured; the line has a gap there."""
+    """None if nothing could be measured, so that the line has a gap."""
     is_published: bool = False
     hollow_points: tuple[float, ...] = ()
     """The hollow marks, for a reason that the panel states."""
@@ -51,7 +51,7 @@ class MeasuredLine:
 
     @property
     def breaks(self) -> frozenset[int]:
-        """The points after a gap."""
+        """The points that follow a gap."""
         gaps = [x for x, y in self.points if is_known(x) and not is_known(y)]
         pairs = enumerate(pairwise(x for x, _ in self.known_points), start=1)
         return frozenset(place for place, (low, high) in pairs if any(low < gap < high for gap in gaps))
@@ -59,7 +59,7 @@ class MeasuredLine:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Lines over one axis of the varied quantity; figures with several measures stack panels."""
+    """Lines over one axis of the varied quantity. Figures with several measures stack panels."""
 
     y_axis: Axis
     lines: Sequence[MeasuredLine]
@@ -93,7 +93,7 @@ class Panel:
         )
 
     def draw(self, x_axis: Axis, area: Area, width: float, first_row: int) -> list[str]:
-        """Draws axes and curves; marks are table rows from a given row on."""
+        """Draws axes and curves. The marks stand for table rows, from a given row on."""
         x_values = sorted({x for _, x, _ in self.rows})
         x_scale = (make_spanning_log_scale if x_axis.is_logarithmic else make_spanning_scale)(
             x_values, area.left + 8, area.right - 8
@@ -115,10 +115,10 @@ class Panel:
         return [*parts, area.draw_curves(curves, width, "nothing was measured", first_row)]
 
 
-def draw_lines(  # noqa: PLR0913 - two axes, the lines, and words for both
+def draw_lines(  # noqa: PLR0913 - two axes, lines and texts
     heading: str, x_axis: Axis, y_axis: Axis, lines: Sequence[MeasuredLine], *, reading: str, width: float = WIDTH
 ) -> Figure:
-    """Draws a line for each series; the caller provides the sentence about them."""
+    """Draws a line for each series. The caller provides the sentence about the figure."""
     panel, width = Panel(y_axis, lines), limit_width(width)
     head = Head.of(heading, panel.captions, width)
     area = _make_area([panel], head, width)

@@ -1,4 +1,4 @@
-"""Formats numbers and names, in the same way in a picture, its sentence and its table."""
+"""Formats numbers and names in the same way for a picture, its sentence and its table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_known(number: float | None) -> bool:
 
 
 def format_percent(share: float | None) -> str:
-    """Formats a share: whole percents from 10, two digits below; never 0% or 100% unless exact."""
+    """Formats a share as whole percents, and with two digits below 10%. Only exactly 0 or 1 gives 0% or 100%."""
     if share is None or not math.isfinite(share):
         return NOT_AVAILABLE
     size = abs(share)
@@ -35,7 +35,7 @@ def format_percent(share: float | None) -> str:
 
 
 def format_exact_percent(share: float | None) -> str:
-    """Formats a share with one more digit, for comparison with a requested one."""
+    """Formats a share with one more digit, to be compared with a requested share."""
     if share is None or not math.isfinite(share):
         return NOT_AVAILABLE
     return (
@@ -51,7 +51,7 @@ def format_points(difference: float | None) -> str:
 
 
 def format_quantity(number: float | None) -> str:
-    """Formats a number of any size: thousands grouped, three digits below a hundred."""
+    """Formats a number of any size, with grouped thousands, and with three digits below a hundred."""
     if number is None or not math.isfinite(number):
         return NOT_AVAILABLE
     size = abs(number)

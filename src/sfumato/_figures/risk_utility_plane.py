@@ -15,7 +15,7 @@ from sfumato._figures.svg import draw_mark
 
 @dataclass(frozen=True, slots=True)
 class TradeOff:
-    """One setting of a mechanism: the chosen attacker's gain, and the error of counts."""
+    """One setting of a mechanism, with the chosen attacker's gain and the error of counts."""
 
     parameter: str
     gain: float
@@ -27,7 +27,7 @@ class TradeOff:
 
     @property
     def numbers_text(self) -> str:
-        """Both numbers as text."""
+        """The gain and the error as text."""
         return f"gain {format_points(self.gain)}, error {describe_error(self.error)}"
 
 
@@ -40,17 +40,19 @@ class TradeOffCurve:
 
     @property
     def known_settings(self) -> tuple[TradeOff, ...]:
-        """The settings with both numbers known."""
+        """The settings with a known gain and a known error."""
         return tuple(setting for setting in self.settings if is_known(setting.gain) and is_known(setting.error))
 
 
 def draw_risk_utility(
     curves: Sequence[TradeOffCurve], width: float = WIDTH, *, accepted_gain: float | None = None
 ) -> Figure:
-    """Draws a curve over the parameter for each mechanism; proposed settings are large, weaker guarantees hollow.
+    """Draws a curve over the parameter for each mechanism.
 
-    With an accepted gain, the sentence names the setting with the smallest error within it. Settings with a weaker
-    guarantee than requested are named only if there are no others.
+    Marks are large for proposed settings, hollow for weaker guarantees.
+
+    With an accepted gain, the sentence names the setting with the smallest error among those with at most this gain.
+    Settings with a weaker guarantee than requested are named only if there are no other settings.
     """
     width = limit_width(width)
     shown_curves = [curve for curve in curves if curve.known_settings]
@@ -68,7 +70,7 @@ def draw_risk_utility(
     )
     y = make_log_scale(errors, area.bottom, area.top)
     parts = [
-        area.draw_x_axis(x, _format_gain, "gain: additional correct guesses, in points"),
+        area.draw_x_axis(x, _format_gain, "gain: additional correct guesses, in percentage points"),
         area.draw_y_axis(y, format_percent),
     ]
     if accepted_gain is not None:

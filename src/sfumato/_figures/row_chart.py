@@ -14,14 +14,14 @@ from sfumato._figures.svg import draw_text, element, estimate_width
 ROW = 22.0
 MOST_ROWS = 40
 STRONG = 0.87
-"""Bold letters are wider, so names get this share of the room."""
-"""More rows are not readable; those that show least appear only in the table."""
+"""Bold letters are wider, so the width of names is estimated for this share of the room."""
+"""The most rows that are readable. The other rows, with the smallest numbers, appear only in the table."""
 
 Item = TypeVar("Item")
 
 
 def put_largest_first(rows: Sequence[Item], importance: Callable[[Item], float], limit: int = MOST_ROWS) -> list[Item]:
-    """All rows, with the largest ones first in their order if there are too many to draw."""
+    """All rows. If there are too many to draw, the rows with the largest numbers come first, in their order."""
     if len(rows) <= limit:
         return list(rows)
     ranked = sorted(range(len(rows)), key=lambda index: (-importance(rows[index]), index))
@@ -33,7 +33,7 @@ def put_largest_first(rows: Sequence[Item], importance: Callable[[Item], float],
 
 @dataclass(frozen=True)
 class RowLayout:
-    """The places of rows, in groups with headings."""
+    """The positions of rows, in groups with headings."""
 
     area: Area
     names: tuple[str, ...]
@@ -43,7 +43,7 @@ class RowLayout:
     width: float
 
     @classmethod
-    def from_head(  # noqa: PLR0913 - what stands in the rows, and where
+    def from_head(  # noqa: PLR0913 - the content of rows and its position
         cls,
         head: Head,
         width: float,
@@ -53,7 +53,7 @@ class RowLayout:
         groups: Sequence[str] = (),
         total: int,
     ) -> RowLayout:
-        """A layout below a heading: names and right-hand text get at most a third of the width each."""
+        """Makes a layout below a heading. Names and right-hand text each have at most a third of the width."""
         left = EDGE + min(max(map(estimate_width, names), default=0.0) + 10, width * 0.38)
         right = width - EDGE - min(max(map(estimate_width, texts), default=0.0) + 12, width * 0.36)
         lines = len(names) + len(dict.fromkeys(groups)) + (total > len(names))
@@ -85,11 +85,11 @@ class RowLayout:
         return "".join(parts)
 
     def draw_row_text(self, number: int, text: str) -> str:
-        """Writes the numbers of a row at its right."""
+        """Writes the numbers of a row at the right of the row."""
         start = self.area.right + 10
         return draw_text(start, self.middles[number] + 4, text, room=self.width - start, row=str(number))
 
     def draw_row_line(self, number: int, low: float, high: float, class_: str, title: str | None = None) -> str:
-        """Draws a line along a row between two places."""
+        """Draws a line along a row between two positions."""
         at = self.middles[number]
         return element("path", d=f"M{low:.1f} {at:.1f}H{high:.1f}", class_=class_, title=title)

@@ -1,4 +1,4 @@
-"""Maps numbers to pixels: linear and logarithmic scales, and a signed one for all sizes."""
+"""Maps numbers to pixels, on linear and logarithmic scales, and on a signed scale for numbers of all sizes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from functools import cached_property
 
 STEPS = (1, 2, 5, 10)
 SMALLEST, LARGEST = 1e-300, 1e300
-"""Larger numbers overflow in subtraction and are drawn at this; smaller ones are drawn as zero."""
+"""The largest and the smallest drawn number.
+
+Larger numbers, which overflow in subtraction, are drawn at the largest, and smaller numbers as zero.
+"""
 LEAST_SHARE = 0.001
-"""Ticks at a smaller distance would have the same percentage."""
+"""The smallest distance of ticks for shares. Closer ticks would have the same percentage as label."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A linear scale from numbers to pixels; numbers outside its ends are drawn at the ends."""
+    """A linear scale from numbers to pixels. Numbers outside its ends are drawn at the nearest end."""
 
     low: float
     high: float
@@ -49,7 +52,7 @@ class LogScale(Scale):
     """A logarithmic scale for positive numbers."""
 
     def transform(self, number: float) -> float:
-        """The logarithm; numbers that are not positive take that of the lowest."""
+        """The logarithm. A number that is not positive has the logarithm of the lowest end."""
         return math.log10(max(number, self.low))
 
     def list_ticks(self, room: float) -> list[float]:
@@ -64,7 +67,7 @@ class LogScale(Scale):
 
 @dataclass(frozen=True)
 class SignedScale(Scale):
-    """Linear around zero and logarithmic beyond: for estimates, which may be negative."""
+    """A scale for estimates, which may be negative. It is linear around zero and logarithmic beyond."""
 
     unit: float = 1.0
     """The approximate end of the linear part."""
@@ -106,7 +109,7 @@ def keep_finite(numbers: Iterable[float | None]) -> list[float]:
 
 
 def make_linear_scale(numbers: Iterable[float | None], start: float, end: float) -> Scale:
-    """A linear scale for some numbers and zero, with a margin at ends other than zero."""
+    """A linear scale for some numbers and for zero, with a margin at ends other than zero."""
     finite_numbers = [0.0, *keep_finite(numbers)]
     low, high = min(finite_numbers), max(finite_numbers)
     if high - low <= SMALLEST:
@@ -115,7 +118,7 @@ def make_linear_scale(numbers: Iterable[float | None], start: float, end: float)
 
 
 def make_spanning_scale(numbers: Iterable[float | None], start: float, end: float) -> Scale:
-    """A linear scale from the smallest to the largest number, for a varied quantity; it need not include zero."""
+    """A linear scale for a varied quantity, from the smallest to the largest number. It need not include zero."""
     finite_numbers = keep_finite(numbers)
     if not finite_numbers:
         return make_linear_scale(finite_numbers, start, end)
@@ -126,7 +129,7 @@ def make_spanning_scale(numbers: Iterable[float | None], start: float, end: floa
 
 
 def make_spanning_log_scale(numbers: Iterable[float | None], start: float, end: float) -> Scale:
-    """The same on a logarithmic scale; linear if a number is not positive."""
+    """A logarithmic scale from the smallest to the largest number. It is linear if a number is not positive."""
     finite_numbers = keep_finite(numbers)
     if not finite_numbers or min(finite_numbers) <= SMALLEST or max(finite_numbers) <= min(finite_numbers) * (1 + 1e-9):
         return make_spanning_scale(finite_numbers, start, end)
@@ -141,7 +144,7 @@ def make_share_scale(numbers: Sequence[float | None], start: float, end: float) 
 
 
 def make_log_scale(numbers: Iterable[float | None], start: float, end: float) -> LogScale:
-    """A logarithmic scale for positive numbers; its ends are 1, 2 or 5 times a power of ten."""
+    """A logarithmic scale for positive numbers. Its ends are 1, 2 or 5 times a power of ten."""
     positive_numbers = [number for number in keep_finite(numbers) if number > SMALLEST] or [1.0]
     low, high = _round_down(min(positive_numbers)), find_nice_step(max(positive_numbers))
     if high < 10 * low:

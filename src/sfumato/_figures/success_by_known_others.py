@@ -11,7 +11,7 @@ from sfumato._figures.number_format import format_name, format_percent, is_known
 from sfumato._figures.scales import make_share_scale
 
 UNCHANGED = 0.005
-"""Smaller differences of success are called unchanged."""
+"""A smaller difference of success counts as unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,13 @@ class KnownOthersCurve:
 
 
 def draw_known_others(curves: Sequence[KnownOthersCurve], width: float = WIDTH, *, at_share: float = 0.2) -> Figure:
-    """Draws a line for each mechanism; the sentence is about the share nearest to `at` that all of them have."""
+    """Draws a line for each mechanism.
+
+    The sentence is about the share nearest to `at` that was measured for all mechanisms.
+    """
     width = limit_width(width)
     shown_curves = [curve for curve in curves if curve.known_points]
-    captions = ["people guessed correctly with the release"]
+    captions = ["people whose value is guessed correctly with the release"]
     head = Head.of("Success of attackers who know some other people", captions, width)
     area = Area.from_head(head, width, names=[curve.name for curve in shown_curves])
     rows = [(curve.name, *pair) for curve in shown_curves for pair in curve.known_points]
@@ -58,7 +61,7 @@ def draw_known_others(curves: Sequence[KnownOthersCurve], width: float = WIDTH, 
     columns = (
         Column("mechanism", format_name),
         Column("others known", format_percent),
-        Column("guessed right", format_percent),
+        Column("guessed correctly", format_percent),
     )
     return assemble_figure(
         head,
@@ -82,4 +85,5 @@ def _describe_figure(curves: Sequence[KnownOthersCurve], at_share: float) -> str
         (first, before), right = curve.known_points[0], dict(curve.known_points)[share]
         same = "unchanged " if first == 0 < share and abs(right - before) < UNCHANGED else ""
         phrases.append(f"{format_name(curve.name)} {same}{format_percent(right)}")
-    return f"If {format_percent(share)} of the others are known, attack success is: {join_phrases(phrases)}."
+    known = f"If the values of {format_percent(share)} of the other people are known"
+    return f"{known}, attack success is {join_phrases(phrases)}."

@@ -1,4 +1,4 @@
-"""Builds elements of SVG and HTML; text from tables becomes markup only here, escaped."""
+"""Builds elements of SVG and HTML. Only this module turns text from tables into markup, and escapes the text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALL, LARGE = 12.0, 14.0
 ELLIPSIS = "\u2026"
 
 _FORBIDDEN = re.compile("[\ufffe\uffff]")
-"""The characters that XML forbids besides controls and surrogates."""
+"""The characters that XML forbids, besides control characters and surrogates."""
 _NARROW, _MIDDLE, _BROAD = frozenset("fijlI.,:;'|! "), frozenset('rt()[]-/"*'), frozenset("mwMW@%")
 _WIDTHS = ((_NARROW, 0.34), (_MIDDLE, 0.46), (_BROAD, 0.98))
 
@@ -33,7 +33,7 @@ def escape_markup(text: str) -> str:
 
 
 def estimate_width(text: str, size: float = SMALL) -> float:
-    """Estimates the width of a text, rather too large, because fonts differ."""
+    """Estimates the width of a text. The estimate is rather too large, because fonts differ."""
     return size * sum(map(_estimate_letter_width, text))
 
 
@@ -58,7 +58,7 @@ def cut_text(text: str, room: float, size: float = SMALL) -> str:
 
 
 def wrap_text(text: str, room: float, size: float = SMALL) -> list[str]:
-    """Wraps our own text into lines that fit."""
+    """Wraps a text of sfumato, not of a table, into lines that fit."""
     lines = [""]
     for word in text.split():
         longer = f"{lines[-1]} {word}".lstrip()
@@ -75,7 +75,7 @@ def format_coordinate(number: float) -> str:
 
 
 def element(name: str, *body: str, title: str | None = None, **attributes: str | float | None) -> str:
-    """Builds an element around markup; `title` is its tooltip, and `data_row` becomes `data-row`."""
+    """Builds an element around markup. `title` is its tooltip, and `data_row` becomes `data-row`."""
     attribute_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="'
         f'{escape_markup(value) if isinstance(value, str) else format_coordinate(value)}"'
@@ -86,7 +86,7 @@ def element(name: str, *body: str, title: str | None = None, **attributes: str |
     return f"<{name}{attribute_text}>{content}</{name}>" if content else f"<{name}{attribute_text}/>"
 
 
-def draw_text(  # noqa: PLR0913 - a place, the words, and what is special about them
+def draw_text(  # noqa: PLR0913 - a position, a text and its style
     x: float,
     y: float,
     content: str,
@@ -96,7 +96,7 @@ def draw_text(  # noqa: PLR0913 - a place, the words, and what is special about 
     row: str | None = None,
     rotation: str | None = None,
 ) -> str:
-    """Draws a line of text; text that does not fit is cut and has a tooltip."""
+    """Draws a line of text. A text that does not fit is cut and has a tooltip."""
     visible_text = escape_controls(content) if room is None else cut_text(content, room)
     full_text = content if visible_text != escape_controls(content) else None
     return element(
@@ -121,7 +121,7 @@ SHAPES = ("circle", "square", "diamond", "triangle", "cross", "down", "hexagon",
 _RADII = {"circle": 4, "ring": 8}
 
 
-def draw_mark(  # noqa: PLR0913 - a shape, its place, and what it stands for
+def draw_mark(  # noqa: PLR0913 - a shape, a position and a row
     shape: str, x: float, y: float, class_: str, *, title: str | None = None, row: str | None = None
 ) -> str:
     """Draws a mark."""

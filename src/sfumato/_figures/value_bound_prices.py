@@ -1,4 +1,4 @@
-"""Draws the cost of each value's bound, to find the most expensive one."""
+"""Draws the cost of each value's bound, to find the most expensive bound."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sfumato._figures.row_chart import MOST_ROWS, RowLayout
 from sfumato._figures.scales import make_linear_scale
 from sfumato._figures.svg import draw_mark
 
-PRICE_CAPTION = "increase in the share of records that keep their value, per unit of the odds factor"
+PRICE_CAPTION = "increase in the share of records that keep their value, if the odds factor rises by 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class BoundCost:
     """The bound as text."""
     price: float | None
     weaker_bound: str = ""
-    """A weaker bound as text, if its saving is known."""
+    """A weaker bound as text, if the resulting reduction of the error is known."""
     saved_error: float | None = None
-    """The share of the error that it saves."""
+    """The share of the error that the weaker bound removes."""
 
 
 def list_costs(plan_json: Mapping[str, Any]) -> list[BoundCost]:
-    """Lists costs from a plan with a bound for each value (`Chosen.to_json`); empty if it has no prices."""
+    """Lists costs from a plan in JSON with a bound for each value. Empty if the plan has no prices."""
     bounds = plan_json.get("amplification")
     bounds_by_value = bounds if isinstance(bounds, Mapping) else {}
 
@@ -68,7 +68,7 @@ def draw_cost_per_value(costs: Sequence[BoundCost], width: float = WIDTH, *, cap
         Column("bound", format_name),
         Column("price", format_quantity),
         Column("loosened to", format_name),
-        Column("share of the error saved", format_percent),
+        Column("reduction of the error", format_percent),
     )
     table = [(cost.value, cost.bound, cost.price, cost.weaker_bound or "-", cost.saved_error) for cost in ordered_costs]
     return assemble_figure(
@@ -93,7 +93,7 @@ def _describe_figure(ordered_costs: Sequence[BoundCost]) -> str:
         return "The costs of bounds are unknown."
     first = priced_costs[0]
     if not first.price or first.price < 0:
-        return "No bound has a cost: loosening a single one gains nothing."
+        return "No bound has a cost: loosening a single bound reduces no error."
     saving = _format_saving(first).replace("; loosening", ": loosening")
     if saving:
         return f"{format_name(first.value)}'s bound costs most{saving}."

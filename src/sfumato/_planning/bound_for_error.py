@@ -1,4 +1,4 @@
-"""Finds the bound with the smallest posterior under which counts reach a requested accuracy."""
+"""Finds the bound with the smallest posterior for which counts have a requested accuracy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sfumato.errors import InfeasibleError, SpecError
 
 @dataclass(frozen=True, slots=True)
 class ErrorTarget:
-    """The requested accuracy of a count, and the smallest posterior that reaches it, or the reason for none."""
+    """The requested accuracy of a count, and the smallest posterior with it, or the reason if none has it."""
 
     error: Fraction
     count: int
@@ -46,7 +46,7 @@ class ErrorTarget:
 
 
 def _format_error(error: Fraction) -> str:
-    """An error in the form of the request."""
+    """Formats an error in the form of the request."""
     return f"{100 * float(error):.3g}%" if error < 1 else format_relative_error(float(error))
 
 
@@ -68,24 +68,25 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
     """The bound with the smallest posterior under which a count of `at` records has at most this standard error.
 
     The error is relative, and averaged evenly over the values, as in `ChosenMechanism.predict_error_curve`. A posterior
-    has two significant digits, rounded up: it is published, and finer ones would disclose more of the counts behind it.
+    is published, so it is rounded up to two significant digits. More digits would disclose more about the counts behind
+    it.
     """
     limit, exact_prior = parse_exact(error, "the error"), parse_exact(prior, "the prior")
     if limit <= 0:
         raise SpecError(
-            f"the error is {limit}, and must be above 0: it is the standard error divided by the count, such as 10%.",
+            f"the error is {limit} and must be above 0. It is the standard error divided by the count, such as 10%.",
             code="error-out-of-range",
             fields={"given": str(limit)},
         )
     if at < 1:
         raise SpecError(
-            f"the count is {at}, and must be at least 1: it is the size of the counts that should reach the error.",
+            f"the count is {at} and must be at least 1. It is the size of the counts that should have this error.",
             code="count-out-of-range",
             fields={"given": at},
         )
     if not 0 < exact_prior < 1:
         raise SpecError(
-            f"the prior is {exact_prior}, and must be between 0 and 1, such as 1/10.",
+            f"the prior is {exact_prior} and must be between 0 and 1, such as 1/10.",
             code="belief-out-of-range",
             fields={"argument": "prior", "given": str(exact_prior)},
         )
@@ -93,7 +94,7 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
 
     def is_reached(posterior: Fraction) -> bool:
         if rows > 1 and find_root_below(posterior * (1 - exact_prior) / (exact_prior * (1 - posterior)), rows) == 1:
-            return False  # the bound shared among this many rows leaves nothing for a single row
+            return False  # with this many rows, the share of the bound for one row is too small
         spec = BreachBound(exact_prior, posterior, rows)
         try:
             chosen = choose(histogram, spec, None, mechanism, guarantee=guarantee, options=options)
@@ -102,7 +103,7 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
         (curve_point,) = chosen.predict_error_curve([at])
         if not curve_point.values:
             raise InfeasibleError(
-                f"no value has {at:,} records, so there is no such count; ask for a smaller count.",
+                f"no value has {at:,} records, so no count is that large; ask for a smaller count.",
                 code="no-such-count",
                 fields={"count": at},
             )
@@ -120,7 +121,7 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
 
 
 def list_two_digit_shares(above: Fraction) -> list[Fraction]:
-    """The shares with two significant digits below 1, from the decade of a share upwards."""
+    """The shares below 1 with two significant digits, from the power of ten at or below a share upwards."""
     smallest = math.floor(math.log10(above))
     return [
         Fraction(digits) * Fraction(10) ** (decade - 1) for decade in range(smallest, 0) for digits in range(10, 100)
@@ -128,7 +129,7 @@ def list_two_digit_shares(above: Fraction) -> list[Fraction]:
 
 
 def find_error_target(histogram: Histogram, bound: BreachBound, error: Exact, at: int, **how: Any) -> ErrorTarget:
-    """The smallest posterior, with a bound's prior, under which a count reaches an error; `how` as above."""
+    """The smallest posterior, with the prior of a bound, for which a count has at most an error."""
     limit = parse_exact(error, "the error")
     try:
         return ErrorTarget(limit, at, bound_for_error(histogram, bound.prior, limit, at, rows=bound.rows, **how))

@@ -1,4 +1,4 @@
-"""Compares two releases, one of values and one of groups of values, by the error of a group's count."""
+"""Compares a release of values with a release of groups of values, by the standard error of a group's count."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sfumato.errors import InfeasibleError, MissingCapabilityError, SpecError
 from sfumato.mechanisms.capabilities import ErrorPrediction
 
 PEOPLE_SHARE = 0.1
-"""The part of the people to compare by; counts of all people are exact under bucketization."""
+"""The compared counts are among this share of people, because bucketization counts all people exactly."""
 SAME_FACTOR = 1.05
-"""A factor below this counts as no difference."""
+"""A factor below this is called no difference."""
 
 
 @dataclass(frozen=True)
 class GroupingGain:
-    """The effect of publishing the groups of a level. Secret: it may depend on counts."""
+    """The effect of publishing the groups of a level. Secret, because it may depend on counts."""
 
     level: str
     group_count: int
@@ -31,7 +31,7 @@ class GroupingGain:
     mechanism: str | None = None
     """The mechanism that would publish the groups; None if none can."""
     factor: float | None = None
-    """The typical factor (median over groups) by which the standard error of a group's count would be smaller."""
+    """The factor by which the standard error of a group's count would be smaller, as the median over groups."""
     reason: str | None = None
     """The reason for a missing factor."""
 
@@ -43,7 +43,7 @@ class GroupingGain:
             size = (
                 f"{ratio:.1f} times {'smaller' if self.factor > 1 else 'larger'}"
                 if ratio >= SAME_FACTOR
-                else "as large as now"
+                else "as large as without groups"
             )
             result_text = f"the error of a group's count is {size}"
         option = f"`publish_at={ {column: self.level}!r}`"
@@ -56,7 +56,9 @@ class GroupingGain:
 
 
 def compute_gains(chosen: ChosenMechanism, choose_plan: Callable[..., ChosenMechanism]) -> tuple[GroupingGain, ...]:
-    """The effect of each level above the values; `choose_plan` chooses a plan for the counts of its groups.
+    """The effect of publishing at each level above the values.
+
+    `choose_plan` chooses a plan for the counts of the groups.
 
     Options of mechanisms for the values may not fit the groups, so `choose_plan` may be called with another mechanism
     and other options.
@@ -70,7 +72,7 @@ def compute_gains(chosen: ChosenMechanism, choose_plan: Callable[..., ChosenMech
 def _compute_gain(
     chosen: ChosenMechanism, hierarchy: Hierarchy, number: int, choose_plan: Callable[..., ChosenMechanism]
 ) -> GroupingGain:
-    """Add up the values of each group, and compare with a release of the groups."""
+    """Add up the values of each group, and compare the errors with those of a release of the groups."""
     group_histogram = chosen.histogram.group_by_level(number)
     level, size = hierarchy.levels[number], group_histogram.domain_size
     group_choice, reason = None, ""
@@ -84,7 +86,7 @@ def _compute_gain(
         return GroupingGain(level, size, reason=reason)
     if "mechanism" in overrides:
         return GroupingGain(
-            level, size, group_choice.mechanism.name, reason=f"{chosen.mechanism.name} cannot publish this level alone"
+            level, size, group_choice.mechanism.name, reason=f"{chosen.mechanism.name} cannot publish only this level"
         )
     places = np.array(hierarchy.list_group_places(number))
     sets = [np.flatnonzero(places == group) for group in range(size)]
@@ -101,8 +103,6 @@ def _compute_gain(
     )
     if not is_predicted.any():
         names = " and ".join(dict.fromkeys((chosen.mechanism.name, group_choice.mechanism.name)))
-        return GroupingGain(
-            level, size, group_choice.mechanism.name, reason=f"no error of such counts is predicted for {names}"
-        )
+        return GroupingGain(level, size, group_choice.mechanism.name, reason=f"{names} predict no error of such counts")
     factor = float(np.median(np.sqrt(summed_variances[is_predicted] / group_variances[is_predicted])))
     return GroupingGain(level, size, group_choice.mechanism.name, factor)

@@ -1,4 +1,4 @@
-"""Chooses a plan, with the named mechanism or with the best one that gives the guarantee, whatever the counts."""
+"""Chooses a plan, with the named mechanism or with the best mechanism that gives the guarantee."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from sfumato.mechanisms.mechanism import AnyMechanism
 AUTO = "auto"
 NO_OPTIONS: OptionValues = MappingProxyType({})
 SAME_FACTOR = 1.005
-"""A factor below this is written as 1.00."""
+"""Errors whose ratio is below this factor count as equal."""
 NOTABLE_ERROR_SHARE = 0.8
-"""A mechanism without readable values must have at most this share of the error of one with them."""
+"""A mechanism without readable values is preferred only if it has at most this share of the error."""
 
 
 def choose(  # noqa: PLR0913 - a request has this many parts
@@ -36,11 +36,11 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     options: OptionValues = NO_OPTIONS,
     rivals: bool = False,
 ) -> ChosenMechanism:
-    """Plan with the named mechanism, or with the best one that gives the guarantee.
+    """Plan with the named mechanism, or with the best mechanism that gives the guarantee.
 
-    The best mechanism has the smallest predicted error. One that publishes a readable value per record is preferred,
-    unless another has at most `NOTABLE_ERROR_SHARE` of its error. The best mechanism depends on the domain size, the
-    request and the options. It depends on the counts only as far as a request for shares allows.
+    The best mechanism has the smallest predicted error. But a mechanism that publishes a readable value per record is
+    preferred, unless another mechanism has at most `NOTABLE_ERROR_SHARE` of its error. The choice depends on the domain
+    size, the request and the options. It depends on the counts only if the request is about shares of the table.
 
     With `rivals`, every other mechanism that meets the request is planned too, under its own guarantee. Without
     `draws`, a new key is used; give draws to repeat a release.
@@ -87,9 +87,9 @@ def choose(  # noqa: PLR0913 - a request has this many parts
 
 
 def add_shared_options(options: OptionValues, mechanisms: Sequence[AnyMechanism]) -> OptionValues:
-    """The given options, and the same options for the other mechanisms that share their flags.
+    """The given options, which are also given to other mechanisms with the same flags.
 
-    A flag that several mechanisms share applies to every mechanism that may be chosen.
+    A flag that several mechanisms share applies to each of them that may be chosen.
     """
     flag_values = {
         flag.name: getattr(options[mechanism.name], field)
@@ -108,9 +108,12 @@ def add_shared_options(options: OptionValues, mechanisms: Sequence[AnyMechanism]
 
 
 def _select_capable(mechanism: str, request: PrivacySpec, options: OptionValues) -> list[AnyMechanism]:
-    """The mechanisms that can meet the request; refuses a named one that cannot, and options of such a one."""
+    """The mechanisms that can meet the request.
+
+    Refuses a named mechanism that cannot meet it, and options of such a mechanism.
+    """
     capable_mechanisms = [candidate for candidate in REGISTRY.values() if candidate.adapt_request(request) is not None]
-    # The odds of a person's rows multiply, so a bound that holds only for some statements would be lost.
+    # Several rows of a person multiply the odds, so a bound for only some statements would no longer hold.
     if request.rows > 1:
         if (
             mechanism != AUTO
@@ -132,13 +135,15 @@ def _select_capable(mechanism: str, request: PrivacySpec, options: OptionValues)
         )
     if stray := next((name for name in options if REGISTRY[name] not in capable_mechanisms), None):
         raise SpecError(
-            f"options of {stray!r} were given, which does not support this kind of request; remove them.",
+            f"options of {stray!r} were given, but this mechanism does not support this kind of request; remove "
+            "these options.",
             code="options-of-another-mechanism",
             fields={"mechanism": stray},
         )
     if mechanism == AUTO and (plugin_name := next((name for name in options if name in REGISTRY.added_names), None)):
         raise SpecError(
-            f"options of {plugin_name!r} were given, which is never chosen automatically; name it as the mechanism.",
+            f"options of {plugin_name!r} were given, but a plug-in is never chosen automatically; name it with "
+            "`mechanism=`.",
             code="mechanism-not-chosen-automatically",
             fields={"mechanism": plugin_name},
         )
@@ -161,7 +166,7 @@ def _check_choice(mechanism: str, guarantee: str | None, options: OptionValues) 
         if name not in known_names:
             reason = REGISTRY.find_reason(name)
             raise SpecError(
-                reason or f"the mechanism {name!r} is unknown; there are {', '.join(known_names)}.",
+                reason or f"the mechanism {name!r} is unknown; the known mechanisms are {', '.join(known_names)}.",
                 code="unknown-mechanism",
                 fields={"mechanism": name},
             )
@@ -178,7 +183,8 @@ def _check_choice(mechanism: str, guarantee: str | None, options: OptionValues) 
     if options and mechanism not in options:
         stray = next(iter(options))
         raise SpecError(
-            f"options of {stray!r} were given, and the mechanism is {mechanism!r}; remove one of them.",
+            f"options of {stray!r} were given, but the mechanism is {mechanism!r}; remove the options, or name the "
+            "other mechanism.",
             code="options-of-another-mechanism",
             fields={"mechanism": stray, "chosen": mechanism},
         )
@@ -186,7 +192,7 @@ def _check_choice(mechanism: str, guarantee: str | None, options: OptionValues) 
 
 
 def _is_eligible(mechanism: AnyMechanism, guarantee: Guarantee | None) -> bool:
-    """Whether `auto` may choose a mechanism for a guarantee; plug-ins must be named.
+    """Whether `auto` may choose a mechanism for a guarantee. Plug-ins must be named.
 
     The marginal prior must be requested explicitly.
     """
@@ -204,7 +210,7 @@ def _make_plans(
     draws: Draws,
     options: OptionValues,
 ) -> tuple[list[ChosenMechanism], InfeasibleError | None]:
-    """The feasible plans, and the reason why the first infeasible one failed."""
+    """The feasible plans, and the reason why the first infeasible mechanism failed."""
     plans: list[ChosenMechanism] = []
     refusal: InfeasibleError | None = None
     for mechanism in mechanisms:
@@ -219,18 +225,18 @@ def _make_plans(
 
 
 def _rank(error: float | None) -> float:
-    """The sort key of a plan: the smallest is best, and equal plans keep the order of the registry, simplest first.
+    """The sort key of a plan; the smallest key is best. Equal plans keep the order of the registry, simplest first.
 
-    A mechanism that meets the request for this table, but not for equally frequent values, exploits differences between
-    frequencies. Its guarantee must have been requested, so it comes first.
+    A mechanism may meet the request for this table, but not for equally frequent values. Then it makes use of
+    differences between frequencies, and its guarantee must have been requested. Such a mechanism comes first.
     """
     return -1.0 if error is None else float(f"{error:.8e}")
 
 
 def _select_best(plans: Sequence[ChosenMechanism], errors: Mapping[str, float | None]) -> ChosenMechanism:
-    """The plan with the smallest error, or one with a readable value per record whose error is little larger.
+    """The plan with the smallest error, or a plan with a readable value per record whose error is little larger.
 
-    The readable one gives at least the same guarantee. Errors are those of a table of equally frequent values, so no
+    The readable plan gives at least the same guarantee. Errors are those of a table of equally frequent values, so no
     count decides.
     """
 
@@ -250,18 +256,18 @@ def _select_best(plans: Sequence[ChosenMechanism], errors: Mapping[str, float | 
 
 
 def _explain_choice(best: ChosenMechanism, errors: Mapping[str, float | None]) -> str:
-    """The reason for a choice, in one line, from the errors of all mechanisms compared."""
+    """The reason for a choice, in one line, from the errors of all compared mechanisms."""
     name = best.mechanism.name
     if not errors:
         return f"{name} is the only mechanism that meets this request."
     own_error = errors[name]
     if own_error is None:
-        return f"{name} is chosen wherever it meets the request, as it does here because frequencies differ."
+        return f"{name} is always chosen if it meets the request. Here it does, because frequencies differ."
     if not math.isfinite(own_error) or not own_error:
         return f"{name} is the simplest mechanism that meets this request."
     factors = {rival: (error or math.inf) / own_error for rival, error in errors.items() if rival != name}
     compared = ", ".join(f"{rival} {_describe_factor(factor)}" for rival, factor in factors.items())
-    average = f"for a rare value and on average over all {best.histogram.domain_size:,}"
+    average = f"for the count of a rare value, averaged over all {best.histogram.domain_size:,} values"
     if min(factors.values()) * SAME_FACTOR < 1:
         return (
             f"{name} publishes one readable value per record, and no mechanism with this guarantee has an error that "
@@ -275,6 +281,6 @@ def _explain_choice(best: ChosenMechanism, errors: Mapping[str, float | None]) -
 def _describe_factor(factor: float) -> str:
     """The error of another mechanism, compared with that of the chosen one."""
     if not math.isfinite(factor):
-        return "predicts none"
+        return "predicts no error"
     is_same = 1 / SAME_FACTOR < factor < SAME_FACTOR
-    return "has the same" if is_same else f"would have {factor:.2f} times its error"
+    return "has the same error" if is_same else f"would have {factor:.2f} times its error"

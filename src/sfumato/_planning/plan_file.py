@@ -1,7 +1,7 @@
-"""The private plan file: the key of a release, so that publishing the same table again repeats it.
+"""Reads and writes the private plan file. It holds the key of a release, so that publishing again repeats the release.
 
-Two independent releases of one table compose: an attacker who sees both multiplies the amplification. A data steward
-who may have to publish again keeps this file unreadable for others, and destroys it when it is no longer needed.
+Two independent releases of one table disclose more than one, because their amplifications multiply. A data steward who
+may have to publish again keeps the plan file, unreadable for others, and destroys it when it is no longer needed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from sfumato.mechanisms import REGISTRY, UNNAMED_OPTIONS
 
 FORMAT = 3
 OTHERS_RIGHTS = 0o077
-"""The permission bits of everybody except the owner: a plan file sets none of them."""
+"""The permission bits of everybody except the owner. A plan file must have none of them."""
 
 
 @dataclass(frozen=True)
 class RequestRecord:
-    """A request, with the options of every mechanism that could be chosen, by name with their values."""
+    """A request, with the options of every mechanism that could be chosen, by their names."""
 
     request: JsonView
     options: Mapping[str, OptionValues] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class RequestRecord:
         return draws.bind_to_table(compute_json_digest({"table": fingerprint, "request": dict(self.request)}))
 
     def is_same(self, other: RequestRecord) -> bool:
-        """Whether two requests are the same; mechanisms known to only one of them are ignored."""
+        """Whether two requests are the same. A mechanism that only one of the requests knows is ignored."""
         return not self.list_differences(other)
 
     def list_differences(self, other: RequestRecord) -> list[str]:
@@ -53,7 +53,7 @@ class RequestRecord:
             if name == "schema":  # only a digest of the schema is stored
                 if self.request.get(name) != other.request.get(name):
                     differences.append(
-                        "what its columns are for or how they are read (such as `drop=`, `ranges=`, `domains=`)"
+                        "the roles of columns, or the way they are read (such as `drop=`, `ranges=`, `domains=`)"
                     )
             else:
                 differences += _describe_difference(name, self.request.get(name), other.request.get(name))
@@ -71,12 +71,12 @@ def _describe_difference(name: str, then: object, now: object) -> list[str]:
     if isinstance(then, Mapping) or isinstance(now, Mapping):
         return [f"`{name}=`"]
     old_text, new_text = (f"`{name}={value!r}`" if value is not None else f"no `{name}=`" for value in (then, now))
-    return [f"{old_text} then, {new_text} now"]
+    return [f"{old_text} in the plan file, {new_text} in this request"]
 
 
 @dataclass(frozen=True)
 class PlanFile:
-    """A key, and the release that it was used for."""
+    """A key, and facts about the release that was made with this key."""
 
     draws: Draws
     fingerprint: str
@@ -84,7 +84,7 @@ class PlanFile:
     mechanism: str
     """The chosen mechanism, so that a later version does not choose another one for the same key."""
     plan_digest: str | None = None
-    """The digest of the plan; files of the first versions have none."""
+    """The digest of the plan. Files of the first versions have no digest."""
     software: str = field(default_factory=lambda: version("sfumato"))
     draws_version: int = VERSION
     person_settings: tuple[str, PersonRows] | None = None
@@ -117,7 +117,7 @@ class PlanFile:
 
     @classmethod
     def read(cls, path: Path) -> PlanFile:
-        """Read a plan file, if only its owner can read it."""
+        """Read a plan file, and refuse a file that other users can read."""
         try:
             with path.open(encoding="utf-8") as file:
                 mode = os.fstat(file.fileno()).st_mode
@@ -156,14 +156,14 @@ class PlanFile:
             ) from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, SfumatoError) as error:
             raise ReleaseFormatError(
-                f"{str(path)!r} is not a plan file, or is damaged; name another one.",
+                f"{str(path)!r} is not a plan file, or is damaged; name another file.",
                 code="damaged-plan-file",
                 fields={"file": str(path)},
             ) from error
 
     @classmethod
     def read_if_written(cls, path: Path | None) -> PlanFile | None:
-        """Read a plan file; None if there is none yet, or if a publication that was killed left it empty."""
+        """Read a plan file. None if the file does not exist, or if a killed publication left it empty."""
         try:
             return None if path is None or _is_blank(path.stat()) else cls.read(path)
         except FileNotFoundError:
@@ -176,22 +176,22 @@ class PlanFile:
         if self.draws_version < BOUND_SINCE:
             raise ReleaseFormatError(
                 "the plan file was made by an older version, which did not bind its key to one table; publish with a "
-                "new plan file. That is a second, independent release: together the two reveal more than either "
-                "guarantees.",
+                "new plan file. This makes a second, independent release, and together the two releases reveal more "
+                "than either guarantees.",
                 code="plan-file-of-older-version",
                 fields={"draws": self.draws_version},
             )
         if fingerprint != self.fingerprint:
             raise ReleaseFormatError(
-                "the plan file belongs to another table (or the table has changed), and a key is used for one "
-                "table only; name another plan file, or the original table to repeat its release.",
+                "the plan file belongs to another table, or the table has changed, and a key is used for one table "
+                "only. Name another plan file, or name the original table to repeat its release.",
                 code="plan-file-of-another-table",
             )
         if differences := self.request_record.list_differences(request_record):
             raise ReleaseFormatError(
-                f"the plan file belongs to another request on this table: {'; '.join(differences)}. Make the same "
-                "request to repeat its release. With another plan file this would be a second release, and two "
-                "releases reveal more than one.",
+                "the plan file belongs to another request for this table, with other settings: "
+                f"{'; '.join(differences)}. Make the same request to repeat the release. Another plan file would "
+                "make a second release, and two releases reveal more than one.",
                 code="plan-file-of-another-request",
                 fields={"differences": "; ".join(differences)},
             )
@@ -206,15 +206,15 @@ class PlanFile:
             raise self._make_mismatch_error()
 
     def check_plan(self, plan_digest: str) -> None:
-        """Refuse a plan that differs from the plan of the file."""
+        """Refuse a plan that differs from the plan in the file."""
         if plan_digest != self.plan_digest:
             raise self._make_mismatch_error()
 
     def _make_mismatch_error(self) -> ReleaseFormatError:
         return ReleaseFormatError(
             "the release of this plan file would come out differently, because it was made by sfumato "
-            f"{self.software} or with other versions of its libraries; repeat it with those versions, because two "
-            "different releases of one table reveal more than one.",
+            f"{self.software} or with other versions of its libraries; repeat the release with those versions, "
+            "because two different releases of one table reveal more than one.",
             code="release-would-differ",
             fields={"software": self.software},
         )
@@ -225,14 +225,14 @@ class PlanFile:
 
 @dataclass
 class Claim:
-    """The right to use a plan file during a publication: the plan to repeat, or an empty file locked by this run."""
+    """A run's hold on its plan file: either a plan to repeat, or an empty file that the run has locked."""
 
     path: Path | None = None
     repeated_plan: PlanFile | None = None
     descriptor: int | None = None
     """The descriptor of the empty file."""
     is_published: Callable[[], bool] = lambda: False
-    """Whether a release exists for the file's key; if so, the file is never removed."""
+    """Whether a release made with the file's key exists. If so, the file is never removed."""
 
     def write(self, plan: PlanFile, is_published: Callable[[], bool]) -> None:
         """Save the key before its release appears, so that no published release loses its key."""
@@ -258,7 +258,10 @@ class Claim:
             ) from error
 
     def give_up(self) -> None:
-        """Remove the file that this run created, if it is unused; a file behind a link is emptied."""
+        """Remove the file that this run created, if no release uses its key.
+
+        If the path is a link, the file is only emptied.
+        """
         if self.path is None or self.descriptor is None or self.is_published():
             return
         os.ftruncate(self.descriptor, 0)
@@ -269,10 +272,10 @@ class Claim:
 
 @contextmanager
 def claim_plan_file(path: Path | None) -> Iterator[Claim]:
-    """Claim a plan file before anything is drawn: of several runs with the same new file, one continues.
+    """Claim a plan file before anything is drawn. Of several runs with the same new file, only one continues.
 
     A new file is created empty, readable only by its owner, and locked until the release is written. If the publication
-    fails, the file is removed. A killed run leaves it empty, and the next run takes it over. A file with content is
+    fails, the file is removed. A killed run leaves the file empty, and the next run uses it. A file with content is
     never overwritten.
     """
     if path is None:
@@ -291,7 +294,7 @@ def claim_plan_file(path: Path | None) -> Iterator[Claim]:
 
 
 def _lock_plan_file(path: Path) -> tuple[int, bool]:
-    """A descriptor of the plan file, created if necessary, and whether it is blank; if so, this run holds its lock."""
+    """Opens the plan file, created if necessary, and says whether it is blank. A blank file is locked by this run."""
     while True:
         try:
             with suppress(FileExistsError):
@@ -324,7 +327,7 @@ def _lock_plan_file(path: Path) -> tuple[int, bool]:
             if isinstance(error, BlockingIOError):
                 code = "plan-file-in-use"
                 problem = (
-                    "is being written by another run; publish again when that run has ended, to repeat its release."
+                    "is being written by another run; publish again after that run has ended, to repeat its release."
                 )
             else:
                 code, problem = "unwritable-file", f"cannot be locked: {explain_os_error(error)}."
@@ -340,7 +343,7 @@ def _is_blank(status: os.stat_result) -> bool:
 
 
 def _read_person_settings(entries: JsonView | None) -> tuple[str, PersonRows] | None:
-    """The person settings of a plan file; older files have none."""
+    """The person settings of a plan file. Older files have no such settings."""
     return None if entries is None else (str(entries["column"]), PersonRows.from_json(entries))
 
 
@@ -348,9 +351,9 @@ def _read_person_settings(entries: JsonView | None) -> tuple[str, PersonRows] | 
 
 
 def _read_request_record(entries: JsonView) -> RequestRecord:
-    """The request of a plan file; an option that it does not name has the default of that time."""
+    """The request of a plan file. An option that the file lacks has the default of the version that wrote it."""
     request = dict(entries["request"])
-    if entries["sfumato_plan"] < FORMAT:  # read only for its key and its persons: its release is never repeated
+    if entries["sfumato_plan"] < FORMAT:  # read only for its key and its persons, because its release is never repeated
         return RequestRecord({name: value for name, value in request.items() if name != "options"})
     options = entries["options"]
     return RequestRecord(

@@ -1,4 +1,4 @@
-"""A plan with its mechanism, and the predicted errors of its answers before anything is published."""
+"""A plan with its mechanism, and predictions of the errors that answers would have."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ FREQUENCIES = {
     "0.01": (0.003, 0.03, "0.3% to 3%"),
     "0.001": (0.0003, 0.003, "0.03% to 0.3%"),
 }
-"""The approximate shares of the values in the example questions: the limits of each, and both in words."""
+"""The approximate shares of people with the values in example questions, with limits and these in words."""
 
-AMONG_SHARES = {"1": "", "0.1": " among a tenth of the people"}
-"""The groups of people in the example questions: all, or a part that is independent of the value."""
+AMONG_SHARES = {"1": "", "0.1": ", counted in a tenth of the people"}
+"""The people in the example questions: all, or a tenth that is unrelated to the value."""
 
 
 @dataclass(frozen=True)
 class QuestionPrediction:
-    """An example question, "how many have this value", with its typical error. Secret: it holds a count."""
+    """An example question, "how many have this value", with its typical error. Secret, because it holds a count."""
 
     share: str
-    """The approximate share of the people with the value."""
+    """The approximate share of all people who have the value."""
     among_share: str
-    """The part of the people in question."""
+    """The share of all people among whom the question counts."""
     counted_text: str
-    """The counted people, in words: the value with its share, and the part of the people."""
+    """The counted people in words: the value with its share of all people, and the people among whom it is counted."""
     value: Value = None
     count: float | None = None
     """The true answer; None if no value has about that share."""
     relative_error: float | None = None
-    """The standard error divided by the true answer; two of three answers are closer to the truth than this."""
+    """The standard error divided by the true answer. For two of three answers, the relative error is smaller."""
     reason: str | None = None
     """The reason for a missing error."""
 
@@ -67,9 +67,9 @@ class QuestionPrediction:
 def predict_questions(
     histogram: Histogram, variances: Callable[[Floats, Floats], Floats], name: str
 ) -> tuple[QuestionPrediction, ...]:
-    """Predicts the errors of example questions: one for each frequency, about all people and about a part of them.
+    """Predicts the errors of example questions, one for each frequency among all people and among a tenth of them.
 
-    Each question is about the value whose share is nearest by ratio, the first among equals. `variances` maps numbers
+    Each question is about the value whose share has the ratio nearest to 1 with the frequency. `variances` maps numbers
     of rows and counts of values to the variances of the estimated counts.
     """
     value_counts = np.array(histogram.counts, dtype=np.float64)
@@ -83,10 +83,10 @@ def predict_questions(
         for share, (least, most, frequency) in FREQUENCIES.items():
             near = np.flatnonzero((shares >= least) & (shares < most))
             if not len(near):
-                absence = f"no value has {frequency} of the people"
+                absence = f"there is no value that {frequency} of all people have"
                 predictions.append(
                     QuestionPrediction(
-                        share, among_share, f"a value of {frequency} of the people{among_text}", reason=absence
+                        share, among_share, f"a value that {frequency} of all people have{among_text}", reason=absence
                     )
                 )
                 continue
@@ -97,7 +97,7 @@ def predict_questions(
                 reason = f"fewer than one person has {display(value)!r}{among_text}"
             elif not math.isfinite(error):
                 reason = f"{name} predicts no error for such a count"
-            counted_text = f"{display(value)!r} ({100 * shares[place]:.3g}%){among_text}"
+            counted_text = f"{display(value)!r} ({100 * shares[place]:.3g}% of all people){among_text}"
             predictions.append(
                 QuestionPrediction(
                     share, among_share, counted_text, value, count, None if reason else error / count, reason
@@ -112,12 +112,12 @@ SELECTIVITIES = ("0.001", "0.005", "0.01")
 CURVE_COUNTS = (100, 1_000, 10_000, 100_000)
 """The counts whose errors are always reported."""
 EVEN_RECORDS = 1000
-"""The records of each value in the table by which mechanisms are compared for rare values."""
+"""The number of records per value in the imagined table by which mechanisms are compared for rare values."""
 
 
 @dataclass(frozen=True)
 class ChosenMechanism:
-    """A plan, with its mechanism and the histogram it was made from. Secret."""
+    """A plan, with its mechanism and the histogram from which it was made. Secret."""
 
     mechanism: AnyMechanism
     plan: object
@@ -145,16 +145,19 @@ class ChosenMechanism:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of everything that decides the rows, except the key and the table; the same for the same plan."""
+        """A digest of everything that determines the rows, except the key and the table.
+
+        Equal plans have equal digests.
+        """
         return compute_json_digest(
             {"design": self.design.to_json(), "decided": self.mechanism.plan_rules.fingerprint(self.plan)}
         )
 
     @cached_property
     def predicted_errors(self) -> Mapping[str, float | None]:
-        """The expected relative error of a count, by the share of the table's records that it finds.
+        """The expected relative error of a count, by the share of the table's records that the count covers.
 
-        It is averaged over the records that can be found. Errors are approximately normal, so the mean of |error| is
+        The error is averaged over the counted records. Errors are approximately normal, so the mean absolute error is
         sqrt(2/pi) standard errors.
         """
         standard_errors = {
@@ -180,7 +183,7 @@ class ChosenMechanism:
         return predict_error(value_counts, partial(predict_variances, self.mechanism, self.plan), count)
 
     def to_json(self) -> Json:
-        """The plan in JSON for the data steward: it contains the counts."""
+        """The plan in JSON for the data steward. It contains the counts."""
         histogram, explanation = self.histogram, self.mechanism.explanation
         return {
             "mechanism": self.mechanism.name,
@@ -205,7 +208,7 @@ class ChosenMechanism:
 
 
 def predict_variances(mechanism: AnyMechanism, plan: object, rows: Floats, counts: Floats) -> Floats:
-    """The variances that a mechanism predicts; NaN where it predicts none."""
+    """The variances that a mechanism predicts; NaN where it predicts no variance."""
     if mechanism.error_prediction is None:
         return np.full(len(counts), np.nan)
     return mechanism.error_prediction.predict_variances(plan, rows, counts)
@@ -214,10 +217,10 @@ def predict_variances(mechanism: AnyMechanism, plan: object, rows: Floats, count
 def compute_even_error(
     mechanism: AnyMechanism, request: PrivacySpec | None, options: object, draws: Draws, histogram: Histogram
 ) -> float | None:
-    """The error of a rare value's count, averaged evenly over the values, where others are equally frequent.
+    """The error of a rare value's count, in a table whose values are equally frequent, averaged evenly over the values.
 
-    The choice of a mechanism is published, so it must not depend on the counts: one person's value could decide it.
-    None if the request cannot be met for such a table; infinite if no error is predicted.
+    The choice of a mechanism is published, so it must not depend on the counts: one person's value could decide the
+    choice. None if the request cannot be met for such a table; infinite if the mechanism predicts no error.
     """
     size = histogram.domain_size
     even_histogram = replace(histogram, counts=(EVEN_RECORDS,) * size)

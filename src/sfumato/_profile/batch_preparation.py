@@ -20,8 +20,8 @@ from sfumato.errors import SchemaError
 class Preparation:
     """Prepares a batch before anything is counted.
 
-    Replaces values by their ranges, by their groups or by the type of their domain. Not-a-number becomes missing.
-    Records without a sensitive value may be dropped.
+    Replaces values by their ranges, by their groups or by the type of their domain. Not-a-number becomes a missing
+    value. Records without a sensitive value may be dropped.
     """
 
     schema: Schema
@@ -29,7 +29,7 @@ class Preparation:
     domains: Mapping[str, pa.Array] = field(default_factory=dict)
     """The values of columns whose type does not come from the table."""
     groups: Mapping[str, pa.Array] = field(default_factory=dict)
-    """The group of each value of the domain, and then of the missing value, for columns published at a level."""
+    """For columns published at a level: the group of each value of the domain, and of the missing value."""
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Prepare one batch."""
@@ -83,7 +83,7 @@ class Preparation:
 
 
 def _normalize_numbers(column: pa.Array) -> pa.Array:
-    """Numbers in one spelling each: zero has no sign, and not-a-number is missing."""
+    """Gives equal numbers one spelling. Zero loses its sign, and not-a-number becomes missing."""
     column = pc.add(column, pa.scalar(0.0, column.type))
     is_nan = pc.is_nan(column)
     return pc.if_else(is_nan, pa.scalar(None, column.type), column) if pc.any(is_nan).as_py() else column
@@ -95,14 +95,14 @@ def _check_calendar(column: pa.Array, name: str) -> None:
     if pa.types.is_timestamp(kind):
         if kind.unit == "ns":
             return  # nanoseconds reach from 1677 to 2262
-        kind = pa.timestamp(kind.unit)  # without the time zone, which moves a time only by hours
+        kind = pa.timestamp(kind.unit)  # without the time zone, which shifts a time only by hours
     try:
         for end in pc.min_max(column).values():
             pa.scalar(end.value, kind).as_py()
     except OverflowError:
         raise SchemaError(
-            f"column {name!r} holds dates before the year 1 or after 9999, or infinite ones; make them missing, or "
-            f"drop the column (`drop={[name]!r}`).",
+            f"column {name!r} holds infinite dates, or dates before the year 1 or after 9999; replace these by "
+            f"missing values, or drop the column (`drop={[name]!r}`).",
             code="dates-out-of-range",
             fields={"column": name},
         ) from None

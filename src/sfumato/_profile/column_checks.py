@@ -21,11 +21,14 @@ from sfumato._request.schema import MergedValues, NullPolicy, Schema
 from sfumato.errors import ErrorField, SchemaError
 
 MANY_VALUES = 1000
-"""Above this number of values, a column is nearly unique also if most records share their value with very few others.
+"""A column with more values than this is also nearly unique if most records share their value with very few others.
 """
 
 FEW_NUMBERS = 20
-"""Up to this many different numbers may be codes, such as those of a survey; more are quantities."""
+"""A column with up to this many different numbers may hold codes, for example of a survey.
+
+One with more holds quantities.
+"""
 
 
 def check_types(schema: pa.Schema, columns: Iterable[str]) -> None:
@@ -49,7 +52,7 @@ def check_types(schema: pa.Schema, columns: Iterable[str]) -> None:
 
 
 def check_compound(schema: Schema) -> None:
-    """Refuse a compound whose columns have no declared values: the combinations that occur are often one person's."""
+    """Refuse a compound whose columns have no declared values, because many combinations occur for one person only."""
     undeclared = schema.list_undeclared()
     if schema.compound and undeclared:
         files = ", ".join(f"{name!r}: Path('FILE')" for name in undeclared)
@@ -67,17 +70,17 @@ def check_rows(profile: Profile) -> None:
         raise SchemaError("the table is empty: there is nothing to publish.", code="empty-table")
     if profile.rows == 1:
         raise SchemaError(
-            "the table has one row: its public columns alone identify one person, so it cannot be protected.",
+            "the table has one row, so its public columns identify one person, and it cannot be protected.",
             code="one-row-table",
         )
 
 
 def check_lines(profile: Profile, schema: Schema) -> None:
-    """Refuse line breaks in CSV: an unclosed quote makes one value of many rows, with the names in them."""
+    """Refuse line breaks in CSV. An unclosed quote turns many rows, and the names in them, into one value."""
     for column in profile.columns.values():
         if column.has_line_breaks and column.name not in schema.confirmed_columns:
             raise SchemaError(
-                f"column {column.name!r} holds values with line breaks, as if a quote were not closed: correct the "
+                f"column {column.name!r} holds values with line breaks, so a quote may be unclosed. Correct the "
                 f"table, drop the column (`drop={[column.name]!r}`), or confirm it by name (`keep={[column.name]!r}`).",
                 code="line-breaks",
                 fields={"column": column.name},
@@ -85,7 +88,7 @@ def check_lines(profile: Profile, schema: Schema) -> None:
 
 
 def decide_table_columns(profile: Profile, schema: Schema) -> tuple[TableColumn, ...]:
-    """Decide the canonical values of every published column, and refuse columns that must not be published."""
+    """Determine the canonical values of every published column, and refuse columns that must not be published."""
     together = {schema.sensitive_name} if schema.combined_columns else set()
     return tuple(
         _make_published_column(column, profile.rows, schema)
@@ -136,7 +139,7 @@ def decide_sensitive_domain(
 
 
 def merge_in_schema(schema: Schema, rare: Mapping[str, MergedValues], columns: Sequence[TableColumn]) -> Schema:
-    """The same schema with rare values merged; a declared domain loses them and gains their label."""
+    """The same schema with rare values merged. A declared domain has their label in place of the rare values."""
     kinds = {column.name: column.type for column in columns}
     domains = dict(schema.domains)
     for name, merged in rare.items():
@@ -148,7 +151,8 @@ def merge_in_schema(schema: Schema, rare: Mapping[str, MergedValues], columns: S
             )
         if name in schema.hierarchies:
             raise SchemaError(
-                f"rare values of {name!r} cannot be merged, because it has a hierarchy; use only one of the two.",
+                f"rare values of {name!r} cannot be merged, because it has a hierarchy; merge rare values or give a "
+                "hierarchy, not both.",
                 code="cannot-merge-values",
                 fields={"column": name, "because": "hierarchy"},
             )
@@ -187,7 +191,7 @@ def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> 
     if column.is_wide:
         return RawColumn(column.name, column.type, column.missing > 0)
     if column.name in schema.ranges:
-        # Decided by the policy and not by the records: the domain must not show whether a person's value is missing.
+        # The policy decides, not the records, because the domain must not show whether a person's value is missing.
         has_missing = schema.nulls is NullPolicy.VALUE if is_sensitive else column.missing > 0
         return CodedColumn(column.name, pa.array(schema.ranges[column.name].labels), has_missing)
     if column.name in schema.domains:
@@ -198,8 +202,8 @@ def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> 
 def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
     if column.missing and schema.nulls is NullPolicy.ERROR:
         raise SchemaError(
-            f"{column.missing} records have no {column.name!r}, and missing values were declared an error; treat "
-            "them as a value (`nulls='value'`) or drop these records (`nulls='drop'`).",
+            f"{column.missing} records have no {column.name!r}, and the option `nulls='error'` refuses missing "
+            "values; treat them as a value (`nulls='value'`) or drop these records (`nulls='drop'`).",
             code="missing-values",
             fields={"column": column.name, "records": column.missing},
         )
@@ -231,12 +235,12 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
 
 
 def _has_many_numbers(column: ColumnProfile) -> bool:
-    """Whether a column holds quantities or times: more different ones than a list of codes has."""
+    """Whether a column holds quantities or times, because it has more different values than a list of codes."""
     return not pa.types.is_string(column.type) and len(column.values) > FEW_NUMBERS
 
 
 def _is_whole_microseconds(values: pa.Array) -> bool:
-    """Whether the values can be written: JSON and Python store times to the microsecond."""
+    """Whether JSON can store the values; it stores times to the microsecond."""
     if not pa.types.is_timestamp(values.type) or values.type.unit != "ns":
         return True
     nanoseconds = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
@@ -244,7 +248,7 @@ def _is_whole_microseconds(values: pa.Array) -> bool:
 
 
 def explain_uniqueness(column: ColumnProfile, rows: int, rows_each: int = 1) -> str | None:
-    """The reason why the values of a column identify persons with up to `rows_each` rows each; None if they do not."""
+    """The reason why the values of a column identify persons, who have up to `rows_each` rows; None if they do not."""
     if column.is_wide:
         return f"has more than {MOST_VALUES:,} different values or {MOST_BYTES >> 20} MiB of different text"
     present_rows, unique_rows, nearly_unique = (
@@ -265,7 +269,7 @@ def explain_uniqueness(column: ColumnProfile, rows: int, rows_each: int = 1) -> 
 
 
 def _list_uniqueness_facts(column: ColumnProfile, rows: int, rows_each: int) -> dict[str, ErrorField]:
-    """The counts that make the values of a column identify persons."""
+    """The counts that show whether the values of a column identify persons."""
     if column.is_wide:
         return {"column": column.name, "most_values": MOST_VALUES}
     return {
@@ -299,7 +303,7 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
         )
     if pa.types.is_string(column.type) and has_thousands_separators(column.values):
         raise SchemaError(
-            f"column {column.name!r} {why}, and looks like numbers with separators of thousands: remove the separators "
+            f"column {column.name!r} {why}, and looks like numbers with separators of thousands. Remove the separators "
             f"in the table and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
             f"(`drop={[column.name]!r}`)."
         )
@@ -343,6 +347,6 @@ def _make_declared_column(column: ColumnProfile, schema: Schema) -> CodedColumn:
             fields={"column": column.name, "records": column.missing},
         )
     if column.name not in schema.sensitive_columns:
-        # The files list the values of a column; nothing else in a release reveals the domain of a public column.
+        # The remedy is a line in a file, because these files list the values of a column.
         domain = domain.filter(pc.is_in(domain, column.values))
     return CodedColumn(column.name, domain, None in declared)

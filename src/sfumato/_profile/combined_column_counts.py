@@ -1,4 +1,4 @@
-"""Counts and hashes several columns of few values at a time: their codes together make one number."""
+"""Counts and hashes several columns with few values at a time, by combining their codes into one number."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _HashedColumn:
 
 
 def _group_columns(columns: Mapping[str, _HashedColumn]) -> Iterator[_ColumnGroup]:
-    """Groups neighbouring columns as long as they have few combinations."""
+    """Groups neighbouring columns as long as a group has few combinations."""
     group: list[_HashedColumn] = []
     size = 1
     for column in columns.values():
@@ -64,7 +64,7 @@ class _ColumnGroup:
         for column in columns[1:]:
             self.hashes = (self.hashes[:, None] + column.hashes).ravel()
         self.has_table = len(self.hashes) <= MOST_NUMBERS
-        """Whether rows are counted in blocks; a column of many values is counted at once."""
+        """Whether rows are counted in blocks. A column with many values is counted in all rows at once."""
         self.counts = np.zeros(len(self.hashes) if self.has_table else 0, dtype=np.int64)
 
     def combine_codes(self, part: slice) -> Places:

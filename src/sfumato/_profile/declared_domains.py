@@ -1,7 +1,7 @@
 """Types and spellings of the values of declared domains, and columns converted to that type.
 
-Both follow from the declaration alone. A type that followed the values of the table would disclose which values occur.
-Of the codes `042 250 401`, a table without `042` would hold whole numbers, and a table with it would hold text.
+Types and spellings follow from the declaration alone. If they followed from the table, they would disclose which values
+occur. Take the codes `042 250 401`: a table with `042` would hold text, and a table without `042` whole numbers.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ TRUTH = r"^(true|false)$"
 ANY_TRUTH = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
 
 SPELLINGS = (Spelling(pa.int64(), INTEGER), make_number_spelling(), ISO_DAY, Spelling(pa.bool_(), TRUTH), *ISO_TIMES)
-"""The types that a domain of strings may have: the first whose spelling all its values have, otherwise text."""
+"""The types of a domain of strings, in order.
+
+The domain has the first type in which all its values can be written, otherwise text.
+"""
 
 
 def make_typed_domain(name: str, declared: Sequence[Value], *, is_text: bool = False) -> pa.Array:
-    """The declared values, without the missing one, in the type in which they are published."""
+    """The declared values without the missing value, in the type in which they are published."""
     present_values = [value for value in declared if value is not None]
     try:
         domain = _infer_typed_values(present_values, is_text)
@@ -51,7 +54,7 @@ def make_typed_domain(name: str, declared: Sequence[Value], *, is_text: bool = F
         )
     if pa.types.is_floating(domain.type) and not pc.all(pc.is_finite(domain)).as_py():
         raise SchemaError(
-            f"the domain of {name!r} holds a number that is not finite, which is not a category.",
+            f"the domain of {name!r} holds a number that is not finite; remove that number.",
             code="domain-not-finite",
             fields={"column": name},
         )
@@ -74,16 +77,16 @@ def _infer_typed_values(present_values: Sequence[Value], is_text: bool) -> pa.Ar
     if is_text:
         return values.cast(pa.string())
     if pa.types.is_floating(values.type):
-        return pc.add(values.cast(pa.float64()), 0.0)  # zero has one sign
+        return pc.add(values.cast(pa.float64()), 0.0)  # zero has no sign
     if pa.types.is_timestamp(values.type):
         return values.cast(pa.timestamp("us", values.type.tz))
     return values.cast(simplify_type(values.type))
 
 
 def list_groups(hierarchy: Hierarchy, level: str, *, with_missing: bool = True) -> pa.Array:
-    """The group of each value of a hierarchy at a level, and then the group of the missing value (None if it has none).
+    """The group of each value at a level of a hierarchy. The last group is that of the missing value, or None.
 
-    The order is that of the values of `make_typed_domain`.
+    The values are in the order of `make_typed_domain`.
     """
     groups = {path[0]: path[hierarchy.find_level(level)] for path in hierarchy.paths}
     last = groups.pop(None, None)
@@ -91,7 +94,7 @@ def list_groups(hierarchy: Hierarchy, level: str, *, with_missing: bool = True) 
 
 
 def replace_by_groups(column: pa.Array, domain: pa.Array, groups: pa.Array, name: str) -> pa.Array:
-    """A column with each value replaced by its group; values outside the domain are refused."""
+    """Replaces each value of a column by its group. Values outside the domain are refused."""
     codes, values = encode_batch_values(column)
     places = pc.index_in(values, domain)
     is_present = pa.array(np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)
@@ -116,7 +119,7 @@ def make_outside_domain_error(name: str, outside: pa.Array, declared_by: str) ->
 
 
 def cast_column_to_domain(column: pa.Array, domain: pa.Array, name: str) -> pa.Array:
-    """A column in the type of its domain; values that cannot have that type are refused."""
+    """Converts a column to the type of its domain. Values that cannot have that type are refused."""
     if simplify_type(column.type) == domain.type:
         return column
     codes, values = encode_batch_values(column)
@@ -126,7 +129,8 @@ def cast_column_to_domain(column: pa.Array, domain: pa.Array, name: str) -> pa.A
     if unfit := int((is_unfit & (np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)).sum()):
         raise SchemaError(
             f"column {name!r} holds values that cannot be read as {find_field_type(domain.type)}, the type of its "
-            f"domain ({unfit:,} different ones in the first batch that has any); correct the table or the domain.",
+            f"domain ({unfit:,} different such values in the first batch that has any); correct the table or the "
+            "domain.",
             code="values-of-another-type",
             fields={"column": name, "type": find_field_type(domain.type), "values": unfit},
         )
@@ -135,13 +139,13 @@ def cast_column_to_domain(column: pa.Array, domain: pa.Array, name: str) -> pa.A
 
 
 def cast_to_domain(values: pa.Array, domain: pa.Array) -> pa.Array:
-    """Values in the type of a domain; missing where that type has no equal value."""
+    """Converts values to the type of a domain. A value becomes missing if that type has no equal value."""
     value_type, kind = values.type, domain.type
     if pa.types.is_string(value_type) and value_type != kind:
         return _parse_texts(values, kind)
     if value_type == kind or pa.types.is_string(kind):
         cast_values = _cast(values, kind)
-        # Times and booleans have several spellings, and the domain has one of them.
+        # Times and booleans have several spellings, and the domain uses one of these.
         is_spelled = pa.types.is_boolean(value_type) or pa.types.is_timestamp(value_type)
         return _match_domain_spelling(values, domain, cast_values) if is_spelled and value_type != kind else cast_values
     if pa.types.is_null(value_type) or _is_zoned(value_type) != _is_zoned(kind):
@@ -154,7 +158,7 @@ def cast_to_domain(values: pa.Array, domain: pa.Array) -> pa.Array:
 
 
 def _match_domain_spelling(values: pa.Array, domain: pa.Array, cast_values: pa.Array) -> pa.Array:
-    """The values of the domain that equal the given ones in their type; otherwise the cast values."""
+    """The values of the domain that equal the given values in their type; if there are none, the cast values."""
     narrow = _cast(domain, values.type)
     if len(narrow.drop_null().unique()) != len(narrow.drop_null()):
         return cast_values
@@ -162,12 +166,12 @@ def _match_domain_spelling(values: pa.Array, domain: pa.Array, cast_values: pa.A
 
 
 def _is_zoned(kind: pa.DataType) -> bool:
-    """Whether a type holds times with an offset; these never equal a time without one."""
+    """Whether a type holds times with an offset, which never equal a time without an offset."""
     return pa.types.is_timestamp(kind) and kind.tz is not None
 
 
 def _parse_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The strings that are spelled as values of a type; a whole number may have a fraction of zero."""
+    """The strings that are written like values of a type. A whole number may have a fraction of zero."""
     pattern = next((candidate.pattern for candidate in SPELLINGS if _is_same_type(candidate.kind, kind)), NUMBER)
     pattern = ANY_TRUTH if pa.types.is_boolean(kind) else pattern
     parsed_values = _cast(_select_matching_texts(texts, pattern), kind)
@@ -185,7 +189,7 @@ def _select_matching_texts(texts: pa.Array, spelling: str) -> pa.Array:
 
 
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Values in another type; missing where that type has no equal value."""
+    """Converts values to another type. A value becomes missing if that type has no equal value."""
     try:
         return values.cast(kind)
     except pa.ArrowNotImplementedError:
@@ -193,6 +197,6 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid:
         if len(values) == 1:
             return pa.nulls(1, kind)
-    # Cast the two halves separately: few values are wrong, if any.
+    # Cast the two halves separately, because few values fail, if any.
     middle = len(values) // 2
     return pa.concat_arrays([_cast(values[:middle], kind), _cast(values[middle:], kind)])

@@ -1,4 +1,4 @@
-"""Sizes of the equivalence classes: records that share all public values. Exact while the classes are few.
+"""Measures equivalence classes, which are the records that share all public values. Exact if there are few classes.
 
 Each combination of values has a keyed hash of 64 bits. If there are many combinations, a sketch keeps those with the
 smallest hashes, each with all its records. A record that is unique in the sketch is therefore unique in the table.
@@ -19,21 +19,21 @@ from sfumato._figures.number_format import format_exact_percent
 
 MOST_COMBINATIONS, FEWER_COMBINATIONS = 1 << 18, 1 << 16
 MANY_RECORDS = 1_000_000
-"""Above this number of records, the sketch keeps fewer combinations; the share of unique records is known to about
-0.2%.
+"""For tables above this number of records, the sketch keeps fewer combinations. The share of unique records then has an
+error of about 0.2 percentage points.
 """
 CLASS_SIZES = (1, 4, 10)
-"""Largest sizes of the three counted groups of classes: unique, smaller than 5, smaller than 11."""
+"""The largest class sizes of the three reported shares: unique, smaller than 5, and smaller than 11."""
 
 MORE_THAN_ENOUGH = 1.1
-"""Ratio of hashes sorted to combinations kept, if no two hashes are equal."""
+"""The number of hashes to sort for each combination to keep, if no two hashes are equal."""
 
 LARGEST_NUMBER = 1 << 62
 TABLE_FACTOR = 4
-"""Combinations are numbered by a table up to this size per record, and by sorting above it."""
+"""Combinations are numbered with a table of up to this many entries per record, and otherwise by sorting."""
 
 SLOTS_EACH = 4
-"""Ratio of slots to hashes: hashes are first distinguished by their leading bits."""
+"""The number of slots for each hash. Hashes are first distinguished by their leading bits, which give the slot."""
 
 NO_HASHES: RandomBits = np.zeros(0, dtype=np.uint64)
 
@@ -59,7 +59,7 @@ class ClassSizeShares:
 def compute_class_size_shares(
     counts: Counts, records: float, rows_each: int = 1, *, is_exact: bool = True
 ) -> ClassSizeShares:
-    """The shares by class size, from the sizes of some classes that stand for `records` records in all.
+    """The shares by class size, from the sizes of some classes. These classes stand for all `records` records.
 
     If a person may have several rows, up to `rows_each` records count as one person.
     """
@@ -116,8 +116,8 @@ class ClassSizeSketch:
     def _count_smallest(self, hashes: RandomBits) -> tuple[RandomBits, Counts]:
         """The distinct hashes with their frequencies; if there are very many, only enough of the smallest.
 
-        Hashes are spread evenly, so the limit below which there are enough of them is known. If many are equal and
-        there are too few, the limit rises.
+        Hashes are spread evenly, so a limit below which enough hashes lie can be computed. If too many hashes are
+        equal, the limit rises until there are enough.
         """
         share = MORE_THAN_ENOUGH * self.capacity / max(len(hashes), 1)
         while share < 1:
@@ -131,7 +131,7 @@ class ClassSizeSketch:
 
 
 def _merge_counts(parts: Sequence[tuple[RandomBits, Counts]]) -> tuple[RandomBits, Counts]:
-    """The hashes of several lists, each in rising order, with their total frequencies."""
+    """Merges several lists of hashes, each in rising order, and adds the frequencies of equal hashes."""
     filled = [part for part in parts if len(part[0])]
     if len(filled) < 2:  # noqa: PLR2004 - nothing to merge
         return filled[0] if filled else parts[0]
@@ -165,7 +165,7 @@ def hash_numbers(numbers: WholeNumbers, salt: np.uint64) -> RandomBits:
 
 
 def hash_values(values: pa.Array, salt: np.uint64) -> RandomBits:
-    """A hash for each value, none of them missing: the same for equal values in every batch."""
+    """A hash for each value, none of which is missing. Equal values have the same hash in every batch."""
     kind = values.type
     if pa.types.is_floating(kind):
         return hash_numbers(values.cast(pa.float64()).to_numpy(zero_copy_only=False).view(np.uint64), salt)
@@ -199,9 +199,9 @@ def _hash_texts(texts: pa.Array, salt: np.uint64) -> RandomBits:
 
 
 class HashCache:
-    """The hashes of the values of one column, and then of the missing value; remembers those of the last values.
+    """Hashes the values of one column, and last the missing value. It remembers the hashes of the last values.
 
-    Most batches list the same values as the batch before, whichever thread has them.
+    Most batches list the same values as the batch before, in all threads.
     """
 
     def __init__(self, salt: np.uint64) -> None:
@@ -223,7 +223,7 @@ class Uniqueness:
 
     after_bins: ClassSizeShares
     before_bins: ClassSizeShares | None
-    """None where no public column has ranges."""
+    """None if no public column has ranges."""
     unique_without: Mapping[str, float]
     """The share of unique records if one column were dropped, for the columns that matter most."""
     records: int
@@ -235,20 +235,21 @@ class Uniqueness:
         after, about = self.after_bins, "" if self.after_bins.is_exact else "about "
         text = (
             f"{about}{format_exact_percent(after.unique_share)} of the records are unique on the public columns. "
-            f"Classes smaller than 5 hold {format_exact_percent(after.below_5)} of the records; classes smaller "
-            f"than 11 hold {format_exact_percent(after.below_11)}."
+            f"Groups of fewer than 5 records with the same public columns hold {format_exact_percent(after.below_5)} "
+            f"of the records. Groups of fewer than 11 hold {format_exact_percent(after.below_11)}."
         )
         if self.before_bins is not None:
             text += (
-                f" Before columns were grouped into ranges, {format_exact_percent(self.before_bins.unique_share)} "
-                "were unique."
+                f" Before columns were grouped into ranges, {format_exact_percent(self.before_bins.unique_share)} of "
+                "the records were unique."
             )
         if after.unique_share and self.unique_without:
             shares = {name: format_exact_percent(share) for name, share in self.unique_without.items()}
             now = format_exact_percent(after.unique_share)
             named = [f"{name!r} ({fewer})" for name, fewer in shares.items() if fewer != now]
-            fewest = f"Dropping one column reduces the unique records most for: {', '.join(named)}."
-            text += f" {fewest if named else 'Dropping one column would not reduce them; dropping several may.'}"
+            fewest = f"The share of unique records falls most if one of these columns is dropped: {', '.join(named)}."
+            none = "Dropping one column would not reduce the share of unique records; dropping several may."
+            text += f" {fewest if named else none}"
         return text[:1].upper() + text[1:]
 
     def to_json(self) -> Json:
@@ -262,7 +263,7 @@ class Uniqueness:
 
 
 def compute_unique_without(columns: Mapping[str, Codes], rows: int, most: int, rows_each: int = 1) -> dict[str, float]:
-    """The share of some records that would be unique without each column; the most effective columns come first."""
+    """For each column, the share of the given records that would be unique without the column. Most effective first."""
     salts = hash_numbers(np.arange(len(columns)), _GOLDEN)
     hashes_by_column = {
         name: hash_numbers(np.arange(int(codes.max(initial=0)) + 1), salt).take(codes)
@@ -282,7 +283,7 @@ def compute_unique_without(columns: Mapping[str, Codes], rows: int, most: int, r
 def count_unique(hashes: RandomBits, rows_each: int = 1) -> int:
     """The number of hashes that occur at most `rows_each` times.
 
-    A hash needs no comparison if at most `rows_each` hashes have the same leading bits; only the rest is sorted.
+    If at most `rows_each` hashes have the same leading bits, they need no comparison. Only the other hashes are sorted.
     """
     bits = max(1, len(hashes) * SLOTS_EACH).bit_length()
     slots = (hashes >> np.uint64(64 - bits)).astype(np.int64)
@@ -293,17 +294,20 @@ def count_unique(hashes: RandomBits, rows_each: int = 1) -> int:
 
 
 def count_class_sizes(columns: Sequence[Codes], rows: int) -> Counts:
-    """The number of records of each equivalence class, for records in memory; without columns all are one class."""
+    """The number of records in each equivalence class, for records in memory.
+
+    Without columns, all records are one class.
+    """
     return np.bincount(number_combinations(columns)) if columns else np.array([rows])
 
 
 def number_combinations(columns: Sequence[Codes]) -> Places:
-    """One number for a record's values in all columns; equal records have equal numbers."""
+    """One number for the values of each record in all columns. Equal records have equal numbers."""
     numbers: Places = np.zeros(len(columns[0]) if columns else 0, dtype=np.int64)
     combination_limit = 1
     for codes in columns:
         size = int(codes.max(initial=0)) + 1
-        # Renumbered, so that numbers stay small.
+        # Renumbered, so that the numbers stay small.
         if combination_limit > LARGEST_NUMBER // size:
             numbers = _renumber(numbers, combination_limit)
             combination_limit = int(numbers.max(initial=0)) + 1
@@ -313,7 +317,7 @@ def number_combinations(columns: Sequence[Codes]) -> Places:
 
 
 def _renumber(numbers: Places, combination_limit: int) -> Places:
-    """Renumbers without gaps; by a table if it is small."""
+    """Renumbers without gaps, with a table if the table is small."""
     if combination_limit <= TABLE_FACTOR * len(numbers):
         occurs = np.bincount(numbers, minlength=combination_limit) > 0
         return np.asarray((np.cumsum(occurs) - 1)[numbers])

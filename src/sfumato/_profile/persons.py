@@ -1,7 +1,7 @@
-"""Counts the rows of each person; where a person has more than allowed, chooses rows by key.
+"""Counts the rows of each person. If a person has more rows than allowed, it chooses rows by a key.
 
-Rows are shuffled by a keyed hash of their person, so that all rows of a person come together. Each part of the persons
-is counted separately. Memory holds one bit for each row.
+Rows are distributed by a keyed hash of their person, so that all rows of a person arrive in the same part. Each part of
+the persons is counted separately. Memory holds one bit for each row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sfumato._request.person_rows import PersonBasis, PersonRows, RowChoice
 from sfumato.errors import SchemaError, SourceError
 
 MANY_REPEATS = 0.01
-"""A larger share of repeated values is not explained by mistakes, or by two people with the same name."""
+"""A larger share of repeated values cannot be due to mistakes, or to two people with the same name."""
 CHOICE_PURPOSE = "person rows"
 """Purpose of the draws that choose between the rows of a person."""
 GATHER_PURPOSE = "persons together"
@@ -37,7 +37,7 @@ GATHER_PURPOSE = "persons together"
 PERSON, ROW, RANDOM_KEY, PLACE = "person", "row", "word", "place"
 NO_ROWS: Places = np.zeros(0, dtype=np.int64)
 DIGITS = "^[0-9]{1,18}$"
-"""The spelling of a row number in a column of text."""
+"""A row number, as it is written in a column of text."""
 
 Bits = npt.NDArray[np.uint8]
 
@@ -90,9 +90,9 @@ class PersonSelection:
 
     source: Source
     dropped_rows: int
-    """The number of rows that are not published, because their persons have others."""
+    """The number of rows that are not published, because other rows of the same persons are."""
     basis: PersonBasis
-    """Whether the person column shows which rows belong to one person."""
+    """How it is known which rows belong to one person."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class PersonCounts:
     chosen_rows: Places = field(default_factory=lambda: NO_ROWS, repr=False)
     """The positions of the chosen rows, if rows were to be chosen."""
     extremes: tuple[int, int] | None = None
-    """The smallest and the largest identity, if all are whole numbers."""
+    """The smallest and the largest identity, if all identities are whole numbers."""
 
     @property
     def basis(self) -> PersonBasis:
@@ -146,7 +146,7 @@ class PersonGrouping:
     """The folder for data that does not fit into memory."""
 
     def select_rows(self, rows: PersonRows, draws: Draws) -> PersonSelection:
-        """The rows to publish; refused where persons have more rows than allowed."""
+        """The rows to publish. Refuses a table in which a person has more rows than allowed."""
         if not rows.is_selective:
             return PersonSelection(self.source, 0, self.check(rows.max_rows, draws).basis)
         bits, kept_rows, counts = self.choose(rows, draws)
@@ -163,10 +163,10 @@ class PersonGrouping:
             several = "several rows" if most == 1 else f"more than {most} rows"
             raise SchemaError(
                 f"{repeated:,} of {persons:,} persons have {several} (the same {self.person!r}, up to {largest:,} "
-                "times), and every further row of a person weakens the protection, because an attacker can "
-                "average them: publish one row of each person (`one_row='first:COL'`, `one_row='last:COL'` or "
-                "`one_row='random'`), or share the bound among up to K rows of each (`rows_per_person=K`, and "
-                "`surplus='drop'` where some have more).",
+                "times). Every further row of a person weakens the protection, because an attacker can average the "
+                "rows. Publish one row of each person (`one_row='first:COL'`, `one_row='last:COL'` or "
+                "`one_row='random'`), or share the bound among up to K rows of each person (`rows_per_person=K`, and "
+                "`surplus='drop'` if some persons have more).",
                 code="several-rows-per-person",
                 fields={
                     "column": self.person,
@@ -179,13 +179,13 @@ class PersonGrouping:
         return counts
 
     def count_persons(self, most: int, draws: Draws) -> PersonCounts:
-        """The counts of all persons; those with more than `most` rows are repeated."""
+        """The counts of all persons. A person with more than `most` rows counts as repeated."""
         return PersonCounts.add_up(self._count_parts(PersonRows(most), draws))
 
     def choose(self, rows: PersonRows, draws: Draws) -> tuple[Bits, int, PersonCounts]:
-        """One bit for each row, set if the row is chosen; the number of chosen rows, and the counts of all persons.
+        """One bit for each row (1 if the row is chosen), the number of chosen rows, and the counts of all persons.
 
-        A keyed random number decides between equal rows: the order of arrival may disclose something.
+        A keyed random number decides between equal rows, because the order of arrival may disclose something.
         """
         total_rows = self.source.rows or 0
         bits, kept_rows, parts = np.zeros(-(-total_rows // 8), dtype=np.uint8), 0, []
@@ -233,7 +233,10 @@ class PersonGrouping:
 
 @dataclass(frozen=True)
 class _PersonScatter:
-    """Splits a piece by the part that receives each person, with a row number, a random number and a sort value."""
+    """Splits a piece into the parts that receive its persons.
+
+    Each row has a row number, a random number and a sort value.
+    """
 
     person: str
     order_column: str | None
@@ -316,7 +319,7 @@ class _PersonGather:
 
 
 def check_identifier(column: str, grouping: PersonGrouping, draws: Draws) -> None:
-    """Refuse an identifier column whose values repeat often, if the rows of persons were not to be counted."""
+    """Refuse an identifier column whose values repeat often, unless the rows of persons are counted."""
     counts = grouping.count_persons(1, draws)
     value_count, repeated, largest = counts.persons, counts.repeated_persons, counts.most_rows
     if repeated > value_count * MANY_REPEATS:
@@ -344,7 +347,7 @@ def check_stated_persons(column: str, grouping: PersonGrouping, draws: Draws) ->
 
 
 def _check_ordered(column: str, kind: pa.DataType) -> None:
-    """Refuse to order rows by text: only dates, times and numbers have a first and a last."""
+    """Refuse to order rows by a column of text; only dates, times and numbers give an order."""
     if not (
         pa.types.is_decimal(kind)
         or pa.types.is_integer(kind)
@@ -352,8 +355,8 @@ def _check_ordered(column: str, kind: pa.DataType) -> None:
         or pa.types.is_temporal(kind)
     ):
         raise SchemaError(
-            f"column {column!r} is of type {kind}, so rows cannot be put in order by it; write dates as 2024-01-31 "
-            "and numbers as 12.5 (and name missing values with `missing=`), or choose a random row "
+            f"column {column!r} is of type {kind}, which cannot put rows in order; write dates as 2024-01-31 and "
+            "numbers as 12.5 (and name missing values with `missing=`), or choose a random row "
             "(`one_row='random'`).",
             code="rows-not-ordered",
             fields={"column": column, "type": str(kind)},
@@ -361,7 +364,7 @@ def _check_ordered(column: str, kind: pa.DataType) -> None:
 
 
 def _convert_to_integers(places: pa.Array) -> WholeNumbers:
-    """Whole numbers in the order of the values; numbers with a fraction are replaced by their bits."""
+    """Whole numbers that have the same order as the values. A number with a fraction is replaced by its bits."""
     if pa.types.is_decimal(places.type):
         places = places.cast(pa.float64())
     if pa.types.is_floating(places.type):
@@ -373,7 +376,7 @@ def _convert_to_integers(places: pa.Array) -> WholeNumbers:
 
 
 def find_extremes(values: pa.Array) -> tuple[int, int] | None:
-    """The smallest and the largest value, if all are whole numbers."""
+    """The smallest and the largest value, if all values are whole numbers."""
     if pa.types.is_string(values.type) and pc.all(pc.match_substring_regex(values, DIGITS)).as_py():
         values = values.cast(pa.int64())
     elif pa.types.is_floating(values.type) and pc.all(pc.equal(pc.floor(values), values)).as_py():
@@ -385,7 +388,7 @@ def find_extremes(values: pa.Array) -> tuple[int, int] | None:
 
 
 def _normalize_persons(persons: pa.Array) -> pa.Array:
-    """The identities of persons; empty strings and not-a-number are missing, and surrounding spaces are ignored."""
+    """The identities of persons. Empty strings and not-a-number are missing, and spaces at the ends are ignored."""
     if not pa.types.is_string(persons.type):
         return _replace_nan(persons)
     trimmed = pc.utf8_trim_whitespace(persons)

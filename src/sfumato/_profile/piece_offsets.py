@@ -1,4 +1,4 @@
-"""Positions of the pieces of a table: the records before each piece, in all and by value."""
+"""Computes the positions of the pieces of a table: the number of records before each piece, in total and by value."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sfumato._request.histogram import compute_margins
 
 @dataclass(frozen=True)
 class PieceCounts:
-    """The number of records in one piece, in all and by value."""
+    """The number of records in one piece, in total and by value."""
 
     rows: int
     counts: Numbers
-    """The counts by value, in the narrowest type: there may be many pieces and many values."""
+    """The counts by value. Their type is the narrowest, because there may be many pieces and many values."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class PieceOffset:
     first_row: int
     rows: int
     ranks_before: Counts | None = None
-    """The number of records of each value before the piece; one column after another, if several are ranked."""
+    """The number of records of each value before the piece, for one ranked column after another."""
     ranks_after: Counts | None = None
 
 
 def compute_offsets(pieces: Iterable[PieceCounts], ranked_sizes: Sequence[int]) -> Iterator[PieceOffset]:
-    """Add up the pieces in order; records are ranked by the values of the columns of these sizes, if any."""
+    """Add up the pieces in order. Records are ranked by the values of some columns, if their domain sizes are given."""
     first_row, before = 0, np.zeros(sum(ranked_sizes), dtype=np.int64)
     for piece in pieces:
         if not ranked_sizes:

@@ -24,7 +24,7 @@ def is_orderable(kind: pa.DataType) -> bool:
 
 
 def assign_bins(column: pa.Array, bins: Ranges, name: str) -> pa.DictionaryArray:
-    """Put each value into its range; a value outside all ranges is refused."""
+    """Replace each value by its range. A value outside all ranges is refused."""
     codes, values = encode_batch_values(column)
     places = _find_bins(values, bins, name)
     outside = int(np.append(places < 0, False).take(codes).sum())
@@ -40,7 +40,7 @@ def assign_bins(column: pa.Array, bins: Ranges, name: str) -> pa.DictionaryArray
 
 
 def _find_bins(values: pa.Array, bins: Ranges, name: str) -> npt.NDArray[np.int64]:
-    """The range of each distinct value; -1 outside all ranges, and for the missing value."""
+    """The range of each distinct value; -1 for a value outside all ranges, and for the missing value."""
     numbers, starts, end = _make_comparable(values, bins, name)
     places = np.searchsorted(starts, numbers, side="right") - 1
     is_outside = (numbers > end) | (numbers != numbers)  # noqa: PLR0124 - not a number
@@ -48,7 +48,7 @@ def _find_bins(values: pa.Array, bins: Ranges, name: str) -> npt.NDArray[np.int6
 
 
 def _make_comparable(values: pa.Array, bins: Ranges, name: str) -> tuple[Codes, Codes, Any]:
-    """The values, the starts of the ranges and the end of the last, as numbers that compare exactly."""
+    """The values, the starts of the ranges and the end of the last range, as numbers that can be compared exactly."""
     edges: list[Any] = list(bins.parsed_edges)
     kind = values.type
     if isinstance(edges[0], datetime.date) and (pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
@@ -69,8 +69,7 @@ def _make_comparable(values: pa.Array, bins: Ranges, name: str) -> tuple[Codes, 
         return numbers, np.array(exact[:-1], dtype=np.object_), exact[-1]
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
     limits = np.iinfo(numbers.dtype)
-    # A whole number is at or above an edge if it is at or above the next whole number. Edges beyond the type are
-    # dropped.
+    # A whole number is at or above an edge if it is at or above the edge rounded up. Edges beyond the type are dropped.
     starts = [math.ceil(max(edge, limits.min)) for edge in edges[:-1] if edge <= limits.max]
     return numbers, np.array(starts, dtype=numbers.dtype), math.floor(min(edges[-1], limits.max))
 
@@ -81,7 +80,7 @@ def is_fractional(kind: pa.DataType) -> bool:
 
 
 def _convert_edge(edge: datetime.date, kind: pa.DataType) -> Fraction:
-    """An edge in days, or in the unit of a timestamp, since 1970; an edge without an offset is in UTC."""
+    """An edge in days since 1970, or in the unit of a timestamp since 1970. An edge without an offset is in UTC."""
     moment = edge if isinstance(edge, datetime.datetime) else datetime.datetime.combine(edge, datetime.time())
     if moment.tzinfo is not None:
         moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)

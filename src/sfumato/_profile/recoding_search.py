@@ -1,7 +1,7 @@
-"""Searches for recodings of public columns that leave fewer records unique, and lose little of the columns.
+"""Searches for recodings of public columns that make fewer records unique and keep most of the columns' detail.
 
-Claim: a proposal follows from the public columns alone, so it tells nothing about the sensitive one. Edges of ranges
-are round, and the outer ones do not come from the table.
+Claim: a proposal follows from the public columns alone, so it discloses nothing about the sensitive column. Edges of
+ranges are round, and the first and the last edge do not come from the table.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from sfumato._records.column_codes import CodedColumn, TableColumn, encode_batch
 from sfumato._request.schema import Ranges, Schema
 
 LEAST_UNIQUE_SHARE = 0.01
-"""Up to this share of unique records no recoding is searched: it would cost all analysts, and help few people."""
+"""Up to this share of unique records, no recoding is searched. It would help few people and cost all analysts."""
 LEAST_REDUCTION = 0.1
-"""A change that makes a smaller part of the unique records common is not proposed."""
+"""A change is not proposed if it makes a smaller part of the unique records common."""
 LEAST_LOSS = 0.01
 """Ranges that lose less of a column's entropy join hardly any values."""
 MOST_STEPS = 6
@@ -39,7 +39,7 @@ NUMBER_RANGES = (20, 10, 5)
 DATE_RANGES = (36, 12, 4)
 """The approximate numbers of ranges to try for dates: mostly months, quarters and years."""
 JOINED_RANGES = (2, 4)
-"""The numbers of neighbouring ranges to join, where a column is in ranges already."""
+"""The numbers of neighbouring ranges to join, for a column that is in ranges already."""
 
 
 class RecodingKind(StrEnum):
@@ -52,15 +52,15 @@ class RecodingKind(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class PublicColumn:
-    """A public column of some records: what the search may know, and nothing of any other column."""
+    """The codes of some records in one public column. The search sees nothing else of the table."""
 
     name: str
     codes: Codes
-    """The code of each record; a missing value has the number of values."""
+    """The code of each record. The code of a missing value is the number of values."""
     values: pa.Array | None = None
     """The value of each code; None if the column can only be dropped."""
     edges: tuple[str, ...] = ()
-    """The edges of the ranges in which it is published; the values are then their names."""
+    """The edges of the ranges in which the column is published, if any. The values are then the names of the ranges."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,8 @@ class Recoding:
     unique_share_before: float
     unique_share_after: float
     loss: float
-    """The lost share of the column's entropy: 1 if it is dropped, about 0.4 if years of age become tens."""
+    """The share of the column's entropy that is lost: 1 if it is dropped, about 0.4 for ages in tens.
+    """
 
     @property
     def setting(self) -> str:
@@ -106,12 +107,15 @@ class Recoding:
 
 @dataclass(frozen=True)
 class RecodingProposals:
-    """The changes that help most for what they lose, best first, and a combination of some of them. Private."""
+    """The changes that help most for the entropy they lose, best first, and a combination of some of them. Private."""
 
     single: tuple[Recoding, ...]
     """Each change by itself."""
     combined: tuple[Recoding, ...]
-    """Up to `MOST_STEPS` changes of different columns; each counts after those before it."""
+    """Up to `MOST_STEPS` changes of different columns.
+
+    The effect of each change is measured after the changes before it.
+    """
     records: int
     """The number of records on which uniqueness was counted."""
 
@@ -138,11 +142,11 @@ def list_public_columns(
 
 
 def search_recodings(columns: Sequence[PublicColumn], rows_each: int = 1) -> RecodingProposals:
-    """Searches the changes that make the most unique records common for each part of a column's entropy lost.
+    """Searches for the changes that make the most unique records common, relative to the entropy they lose.
 
-    A record is unique if at most `rows_each` records share its values: a person may have so many rows. The combination
-    is greedy: each step takes the best change. If no change helps by itself, the step takes the column with the most
-    entropy, in its widest ranges, or dropped if it has none.
+    A record counts as unique if at most `rows_each` records share its values, because a person may have that many rows.
+    Each step of the combination takes the best change. If no single change helps, it takes the column with the most
+    entropy, and groups it into the widest ranges or drops it.
     """
     records = len(columns[0].codes) if columns else 0
     candidates = [candidate for column in columns for candidate in _list_candidates(column)]
@@ -165,7 +169,7 @@ def search_recodings(columns: Sequence[PublicColumn], rows_each: int = 1) -> Rec
 
 
 def _select_allowed(candidates: Sequence[_Candidate], steps: Sequence[Recoding], columns: int) -> list[_Candidate]:
-    """The changes of columns that are not changed yet; one column always remains."""
+    """The possible changes of columns that have not been changed; at least one column always remains."""
     changed_names = {step.column for step in steps}
     may_drop = sum(step.edges is None for step in steps) < columns - 1
     return [
@@ -181,7 +185,7 @@ def _find_most_detailed(candidates: Sequence[_Candidate]) -> _Candidate:
 
 
 def _select_helpful(steps: Sequence[Recoding]) -> tuple[Recoding, ...]:
-    """The steps up to the last that helps; none if a single change does as much."""
+    """The steps up to the last one that helps. There are none if a single change has the same effect."""
     helpful = len(steps)
     while helpful and not _is_helpful(steps[helpful - 1]):
         helpful -= 1
@@ -202,16 +206,16 @@ class _Candidate:
     edges: tuple[str, ...] | None
     loss: float
     entropy: float
-    """The entropy of the column as it is, in nats."""
+    """The entropy of the column before the change, in nats."""
     hash_changes: RandomBits
-    """What the change adds to the sum of a record's hashes, for each code of the column."""
+    """For each code of the column, the number that the change adds to the sum of a record's hashes."""
 
     def apply(self, sums: RandomBits) -> RandomBits:
         """The sums of the records' hashes after the change."""
         return sums + self.hash_changes.take(self.column.codes)
 
     def measure(self, changed_sums: RandomBits, unique_share: float, rows_each: int) -> Recoding:
-        """The change with its effect, given the sums after it and the share of unique records before it."""
+        """Measures a change, from the sums of hashes after the change and the share of unique records before it."""
         kind = RecodingKind.DROP
         if self.edges is not None:
             kind = RecodingKind.WIDER_RANGES if self.column.edges else RecodingKind.RANGES
@@ -222,7 +226,7 @@ class _Candidate:
 def _rank_candidates(
     candidates: Sequence[_Candidate], sums: RandomBits, unique_share: float, rows_each: int
 ) -> list[tuple[_Candidate, Recoding]]:
-    """The changes that help, the best first: the largest reduction for each part of the entropy lost."""
+    """The changes that help, best first. The best change has the largest reduction relative to the entropy it loses."""
     with ThreadPoolExecutor() as pool:  # numpy takes most of the time, and holds no lock
         recodings = pool.map(lambda item: item.measure(item.apply(sums), unique_share, rows_each), candidates)
         pairs = [pair for pair in zip(candidates, recodings, strict=True) if _is_helpful(pair[1])]
@@ -230,7 +234,7 @@ def _rank_candidates(
 
 
 def _list_candidates(column: PublicColumn) -> list[_Candidate]:
-    """The changes of one column that lose something and not everything, and dropping it."""
+    """The possible changes of one column: ranges that lose some but not all entropy, and dropping the column."""
     size = _count_codes(column)
     counts = np.bincount(column.codes, minlength=size)
     entropy = _compute_entropy(counts)
@@ -246,7 +250,7 @@ def _list_candidates(column: PublicColumn) -> list[_Candidate]:
 
 
 def _list_groupings(column: PublicColumn) -> Iterator[tuple[tuple[str, ...], Codes]]:
-    """Yields edges of ranges, with the range of each value and of the missing value, which has a group of its own."""
+    """Yields edges of ranges, and the range of each value. The missing value has a range of its own."""
     values = column.values
     if values is None or not len(values):
         return
@@ -268,7 +272,7 @@ def _propose_edges(column: PublicColumn) -> Iterator[tuple[str, ...]]:
     values = column.values
     if values is None:
         return
-    # Values that no sampled record has count too, because the ranges must hold them.
+    # Values that no sampled record has count too, because the ranges must contain them.
     kind, counts = values.type, np.maximum(np.bincount(column.codes, minlength=_count_codes(column)), 1)[: len(values)]
     if pa.types.is_integer(kind) or is_fractional(kind):
         numbers = pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -281,13 +285,16 @@ def _propose_edges(column: PublicColumn) -> Iterator[tuple[str, ...]]:
 
 
 def _count_codes(column: PublicColumn) -> int:
-    """The number of codes that a column may have: its values, and the missing value."""
+    """The number of codes of a column: one for each value, and one for the missing value."""
     listed = 0 if column.values is None else len(column.values)
     return max(int(column.codes.max(initial=0)), listed) + 1
 
 
 def _hash_codes(size: int, name: str) -> RandomBits:
-    """A hash for each code of a column; the sum over a record's columns stands for its combination of values."""
+    """A hash for each code of a column.
+
+    The sum of a record's hashes over all columns stands for its combination of values.
+    """
     salt = np.uint64(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little"))
     return hash_numbers(np.arange(size), salt)
 

@@ -1,6 +1,6 @@
-"""A random sample of records, used where all records would take too long: those with the smallest keyed numbers.
+"""Draws a random sample of records, where all records would take too long: those with the smallest random keys.
 
-The sample depends on the key and the record numbers, not on how the rows are cut into batches.
+The sample depends on the secret key and the record numbers, not on how the rows are cut into batches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SAMPLE_PURPOSE = "sample"
 
 @dataclass(frozen=True)
 class Sample:
-    """The codes of the public and sensitive columns of some records, in no order. Secret."""
+    """The codes of the public and sensitive columns of some records, in no particular order. Secret."""
 
     columns: Mapping[str, Codes]
     sensitive: Codes
@@ -52,18 +52,18 @@ class Sampler:
     """Collects the records with the smallest random keys."""
 
     def __init__(self, schema: pa.Schema, expected: int | None = None) -> None:
-        """If the number of records is known, take hardly more of them than will be kept."""
+        """If the total number of records is known, hardly more records are taken than will be kept."""
         self.schema = schema
         self.capacity = MOST_RECORDS
         self.key_limit: np.uint64 | None = None
-        """Records with random keys from here on are not among the smallest."""
+        """Records with random keys of at least this are not in the sample."""
         if expected is not None and expected > 2 * self.capacity:
             enough = self.capacity + SAFETY_DEVIATIONS * math.isqrt(self.capacity)
             self.key_limit = np.uint64(enough * (1 << 64) // expected)
         self.batches: list[tuple[pa.RecordBatch, RandomBits]] = []
 
     def add(self, batch: pa.RecordBatch, random_keys: RandomBits) -> None:
-        """Take the records of a batch that may be among the smallest, and drop those that no longer are."""
+        """Take the records of a batch that may be in the sample, and drop earlier ones that no longer can be."""
         if self.key_limit is not None:
             chosen = np.flatnonzero(random_keys < self.key_limit)
             if len(chosen) < len(random_keys):
@@ -98,7 +98,7 @@ class Sampler:
 
 
 def encode_sample(records: pa.Table, columns: Sequence[TableColumn], sensitive: SensitiveColumns, total: int) -> Sample:
-    """The records as codes; a column with too many values for the table's codes is encoded here."""
+    """The records as codes. A column that has too many values for codes of the whole table is encoded here."""
     parts = {part.name for part in sensitive.parts}
     arrays = {name: records.column(name).combine_chunks() for name in records.column_names}
     codes_by_column = {}

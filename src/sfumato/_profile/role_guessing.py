@@ -1,7 +1,7 @@
 """Guesses the role of each column from its name and its first values.
 
-A guess is written to a file that others may see, so it holds no value and no count of the table. It holds names of
-columns, fixed remarks, round edges of ranges, and the usual markers for missing values that occur.
+A guess is written to a file that others may see, so it contains no value and no count from the table. It contains names
+of columns, fixed remarks, round edges of ranges, and those usual markers of missing values that occur.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ from sfumato._request.schema import Role
 from sfumato.errors import SchemaError, SourceError
 
 # Proposed edges of ranges for numbers and dates are round, so that they disclose nothing about single values. The first
-# and the last edge do not come from the table. The others are multiples of a round step between the values of ordinary
-# records, and never the smallest or the largest value.
+# and the last edge do not come from the table. The other edges are multiples of a round step. They lie within the range
+# of ordinary records, and are never the smallest or the largest value.
 
 RANGES = 6
 """The approximate number of proposed ranges."""
 ORDINARY_SHARES = (0.02, 0.98)
-"""The shares of the records between which the ranges are fitted; the outer ranges hold the other values."""
+"""The quantiles between which the ranges are fitted; the outer ranges hold the other values."""
 STEPS = (1, 2, 5, 10)
 MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
 FIRST_DAY, LAST_DAY = datetime.date(1900, 1, 1), datetime.date(2100, 1, 1)
 
 
 def propose_number_edges(numbers: npt.NDArray[np.float64], *, is_whole: bool, ranges: int = RANGES) -> tuple[str, ...]:
-    """Edges of about so many ranges, from 0 or -inf to inf; none if one range would hold everything."""
+    """Edges of about RANGE_COUNT ranges, from 0 or -inf to inf. None if one range would hold all values."""
     finite = numbers[np.isfinite(numbers)]
     low, high = map(float, np.quantile(finite, ORDINARY_SHARES, method="nearest")) if len(finite) else (0.0, 0.0)
     width = (high - low) / ranges
@@ -73,14 +73,14 @@ def propose_number_edges(numbers: npt.NDArray[np.float64], *, is_whole: bool, ra
     power = max(math.floor(math.log10(width)), 0 if is_whole else -300)
     step = next(step for step in STEPS if step * 10.0**power >= width or step == STEPS[-1])
     unit = Decimal(step).scaleb(power)
-    # With decimal digits: 0.6 / 0.2 is below 3 in floating point, and 0.6 would be an edge.
+    # Decimal digits are needed, because 0.6 / 0.2 is below 3 in floating point, and 0.6 would become an edge.
     first, last = math.floor(Decimal(repr(low)) / unit) + 1, math.ceil(Decimal(repr(high)) / unit) - 1
     inner = [format(unit * number, "f") for number in range(first, last + 1)]
     return _join_edges("0" if numbers.min() >= 0 else "-inf", inner, "inf")
 
 
 def propose_date_edges(days: npt.NDArray[np.int64], ranges: int = RANGES) -> tuple[str, ...]:
-    """Edges for dates given in days since 1970: first days of months, between the years 1900 and 2100."""
+    """Edges for dates given in days since 1970: first days of months, in the years 1900 to 2100."""
     low, high = (_convert_to_date(int(day)) for day in np.quantile(days, ORDINARY_SHARES, method="nearest"))
     months = [12 * day.year + day.month - 1 for day in (low, high)]
     step = next((step for step in MONTHS if step * ranges >= months[1] - months[0]), MONTHS[-1])
@@ -94,7 +94,7 @@ def propose_date_edges(days: npt.NDArray[np.int64], ranges: int = RANGES) -> tup
 
 
 def _convert_to_date(days: int) -> datetime.date:
-    """A date from days since 1970; the nearest date that exists if it is out of range."""
+    """Converts days since 1970 to a date. A date out of range becomes the nearest date that exists."""
     ordinal = datetime.date(1970, 1, 1).toordinal() + days
     return datetime.date.fromordinal(min(max(ordinal, 1), datetime.date.max.toordinal()))
 
@@ -151,15 +151,16 @@ class ColumnGuess:
     has_repeats: bool = False
     """Whether a value has several rows."""
     is_ordered: bool = False
-    """Whether the rows of a person can be ordered by this column: dates, times and whole numbers that vary within
-    persons.
+    """Whether this column can order the rows of a person.
+
+    It has dates, times or whole numbers that vary within persons.
     """
     is_time: bool = False
     may_be_sensitive: bool = False
     may_be_person: bool = False
-    """Whether the column may identify the person of a row, though another column may as well."""
+    """Whether the column may identify the person of a row, perhaps beside other columns."""
     domain_size: int = 0
-    """The number of different values, the missing one too. Private: no draft names it."""
+    """The number of different values, including the missing value. Private, so no draft shows the number."""
     untidy_kinds: tuple[Untidy, ...] = ()
     missing_numbers: tuple[str, ...] = ()
     """Isolated numbers that may mark a missing value."""
@@ -168,7 +169,7 @@ class ColumnGuess:
 
     @property
     def is_ranged(self) -> bool:
-        """Whether ranges are proposed by default, as for dates, which others may look up elsewhere."""
+        """Whether ranges are proposed by default, as for dates, because others may know a date from elsewhere."""
         return self.is_time and bool(self.edges)
 
     def add_remarks(self, *remarks: str) -> ColumnGuess:
@@ -186,7 +187,7 @@ class TableGuess:
     doubtful_markers: tuple[str, ...] = ()
     """Strings that occur and may be such markers."""
     decimal: str = POINT
-    """The decimal mark: a comma if strings are numbers with commas."""
+    """The decimal mark, which is a comma if strings are numbers with commas."""
 
     def mark_sensitive(self, names: Collection[str]) -> TableGuess:
         """Marks columns that may be sensitive."""
@@ -194,7 +195,7 @@ class TableGuess:
         return replace(self, columns=tuple(marked))
 
     def mark_predictive(self, predictive: Collection[str], sensitive: str, *, is_sure: bool) -> TableGuess:
-        """Marks predictive columns, and drops them if the column they disclose is surely sensitive."""
+        """Marks predictive columns, and drops each one that discloses a surely sensitive column."""
         columns = []
         for column in self.columns:
             if column.name not in predictive or column.role is not Role.PUBLIC:
@@ -237,7 +238,7 @@ def guess_table(table: str | Path, *, read: ReadOptions = DEFAULT_READ_OPTIONS) 
     if missing or has_commas:
         source = _open_table(table, replace(read, missing=missing, decimal=decimal))
         rows = _read_first_rows(source)
-    # A table needs time in proportion to its width for each lookup by name.
+    # Looking up a column by name takes time in proportion to the number of columns.
     columns_by_name = dict(zip(rows.column_names, rows.columns, strict=True))
     guesses = [_guess(field.name, field.type, columns_by_name.get(field.name), marks) for field in source.schema]
     columns = _check_order_within_persons(_leave_out_rival_persons(guesses), rows)
@@ -249,7 +250,10 @@ def guess_table(table: str | Path, *, read: ReadOptions = DEFAULT_READ_OPTIONS) 
 def _choose_missing_numbers(
     guesses: Sequence[ColumnGuess], columns_by_name: Mapping[str, pa.ChunkedArray], *, is_csv: bool
 ) -> tuple[tuple[ColumnGuess, ...], tuple[str, ...]]:
-    """The missing numbers that no column to publish has as ordinary values; a marker applies to every column."""
+    """The numbers that mark missing values, and are ordinary values in no published column.
+
+    A marker applies to all columns.
+    """
     all_numbers = {text for guess in guesses for text in guess.missing_numbers}
     ordinary_numbers = {
         text
@@ -265,7 +269,7 @@ def _choose_missing_numbers(
         remarks = []
         for text in guess.missing_numbers:
             is_value = text in ordinary_numbers
-            ending = ", but is a value elsewhere: empty these cells" if is_value else ": see missing above"
+            ending = ", but is a value in another column: empty these cells" if is_value else ", see missing above"
             remarks.append(f"{text} may be a missing value{ending}")
             is_decimal = is_csv and is_fractional(columns_by_name[guess.name].type) and "." not in text
             markers += [] if is_value else [text, text + CSV_FLOAT] if is_decimal else [text]
@@ -328,7 +332,7 @@ def _is_publishable(kind: pa.DataType) -> bool:
 
 
 def _find_marks(column: pa.ChunkedArray) -> frozenset[str]:
-    """The usual markers in a column of strings; nothing else in the column is looked at."""
+    """The usual markers in a column of strings. Nothing else in the column is examined."""
     if not pa.types.is_string(column.type):
         return frozenset()
     usual = pa.array((*MISSING_MARKERS, *DOUBTFUL_MARKERS))
@@ -338,7 +342,7 @@ def _find_marks(column: pa.ChunkedArray) -> frozenset[str]:
 def _guess(
     name: str, kind: pa.DataType, column: pa.ChunkedArray | None, marks: Mapping[str, frozenset[str]]
 ) -> ColumnGuess:
-    """The likely role of a column, and what is known about its values."""
+    """The likely role of a column, with the known facts about its values."""
     if not name or column is None:
         is_empty = pa.types.is_null(kind)
         remark = "holds no value" if is_empty else "of a type that cannot be published" if name else "has no name"
@@ -386,12 +390,12 @@ def _propose_role(guess: ColumnGuess, profile: ColumnProfile, rows: int) -> Colu
     if reasons := _list_reasons(profile, rows, has_edges=bool(guess.edges)):
         may_be_person &= guess.has_repeats and not guess.edges and explain_uniqueness(profile, rows) is not None
         return replace(guess.add_remarks(*reasons), role=Role.DROPPED, may_be_person=may_be_person)
-    how = "published in ranges" if guess.is_ranged else "many different values: better in ranges"
+    how = "published in ranges" if guess.is_ranged else "many different values, better in ranges"
     return guess.add_remarks(f"{how}, see [ranges] below") if guess.edges else guess
 
 
 def _numbers_rows(profile: ColumnProfile, rows: int) -> bool:
-    """Whether a column has the numbers 1 to n, or 0 to n - 1, in any order."""
+    """Whether the values of a column are the numbers 1 to n, or 0 to n - 1, in any order."""
     counts = PersonCounts(
         len(profile.values),
         0,
@@ -403,7 +407,7 @@ def _numbers_rows(profile: ColumnProfile, rows: int) -> bool:
 
 
 def _mark_as_left_out(guess: ColumnGuess, *remarks: str) -> ColumnGuess:
-    """A column that may name a person: an identifier, or a dropped column if its values repeat.
+    """The role of a column that may name a person. It is an identifier, or a dropped column if its values repeat.
 
     Repeated values of an identifier would be mistaken for persons with several rows.
     """
@@ -441,7 +445,7 @@ def _list_reasons(profile: ColumnProfile, rows: int, *, has_edges: bool) -> list
         reasons.append("mostly missing")
     if len(profile.values) and explain_uniqueness(profile, rows):
         reasons.append(
-            "nearly unique: could be published in ranges, see [ranges] below" if has_edges else "nearly unique"
+            "nearly unique, but could be published in ranges, see [ranges] below" if has_edges else "nearly unique"
         )
     if pa.types.is_string(profile.type) and len(profile.values):
         if pc.max(pc.utf8_length(profile.values)).as_py() > LONGEST_VALUE:

@@ -1,4 +1,4 @@
-"""Finds public columns that look sensitive: by their name, by their values, or by values of the protected column."""
+"""Finds public columns that look sensitive by their name, their codes, or values that the protected column has too."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ WORD_SHARE = 0.3
 MOST_EXAMINED = 5000
 """The number of different values that are examined, evenly from all of them."""
 SHORTEST_STEM = 2
-"""The fewest letters by which two names belong to one family, such as DX1 and DX2."""
+"""Two names such as DX1 and DX2 belong to one family if they share at least this many letters."""
 SHORTEST_PART = 5
 """The fewest letters of a name that is part of another one, such as diagnosis in secondary_diagnosis."""
 FEWEST_SHARED, SHARED_SHARE, SHARED_NUMBERS = 3, 0.75, 0.9

@@ -1,4 +1,4 @@
-"""Profiles a table in the first pass: values and counts of each column, class sizes, and a sample of records."""
+"""Profiles a table in the first pass: the values of columns with their counts, class sizes, and a record sample."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ MOST_VALUES = 1 << 20
 """A column with more distinct values is not counted value by value."""
 
 MOST_BYTES = 1 << 28
-"""A column whose distinct strings have more bytes is not counted value by value, because they are held in memory."""
+"""A column with more bytes of distinct strings is not counted value by value, because they are kept in memory.
+"""
 
 LINE_BREAK = "[\r\n]"
 
 MISSING: Counts = np.zeros(1, dtype=np.int64)
-"""The position of the missing value, before all others."""
+"""The position of the missing value, before all other values."""
 
 FEW_RECORDS = 5
-"""A value with fewer records than this is nearly an identifier."""
+"""A value with fewer records than this nearly identifies a person."""
 
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """The values of a column in canonical order with their counts; empty if there are too many values."""
+    """The values of a column in canonical order, with their counts. Both are empty if there are too many values."""
 
     name: str
     type: pa.DataType
@@ -49,12 +50,12 @@ class ColumnProfile:
     missing: int
     is_wide: bool
     max_length: int = 0
-    """The number of characters of the longest string, also if there are too many values to list."""
+    """The number of characters of the longest string. It is known even if there are too many values to list."""
     has_line_breaks: bool = False
-    """Whether a string has a line break, also if there are too many values to list."""
+    """Whether a string has a line break. This is known even if there are too many values to list."""
 
     def count_nearly_unique(self, rows: int = 1) -> int:
-        """The number of records that share their value with very few others, if a person has up to `rows` rows."""
+        """The number of records that share their value with very few persons, who have up to `rows` rows each."""
         return int(self.counts[self.counts <= (FEW_RECORDS - 1) * rows].sum())
 
     def count_unique(self, rows: int = 1) -> int:
@@ -73,18 +74,18 @@ class Profile:
     class_sizes: ClassSizeShares
     """The shares of the records by class size on the public columns."""
     class_sizes_before: ClassSizeShares | None
-    """The same before columns were grouped into ranges, if any were."""
+    """The same shares before columns were grouped into ranges, if any columns were."""
     dropped_rows: int = 0
     """The number of rows of the table that were dropped."""
     pieces: tuple[PieceCounts, ...] = ()
-    """The counts of the sensitive values in each piece: in canonical order, and then the missing value."""
+    """The counts of the sensitive values in each piece, in canonical order; the missing value is last."""
     raw_columns: Mapping[str, ColumnProfile] = field(default_factory=dict)
-    """The columns with ranges as they were before."""
+    """The columns with ranges, in their form before they were grouped."""
 
 
 @dataclass(frozen=True)
 class Counting:
-    """The columns to count; the sensitive column may have parts, and some public columns have ranges."""
+    """The columns to count. The sensitive column may have parts, and public columns may have ranges."""
 
     schema: pa.Schema
     sensitive: str
@@ -92,7 +93,7 @@ class Counting:
     binned_columns: tuple[str, ...]
     draws: Draws
     expected_rows: int | None = None
-    """The number of records to come, if known."""
+    """The number of records in the table, if known."""
 
     @cached_property
     def salts(self) -> dict[str, np.uint64]:
@@ -126,10 +127,10 @@ class Profiler:
         self.raw_counters: dict[str, _ValueCounter] = {}
         """The values of columns with ranges before they are grouped."""
         self.pieces: list[PieceCounts] = []
-        """The merged pieces; counts are in order of the values' first appearance."""
+        """The merged pieces. Their counts are in the order in which the values first appeared."""
 
     def add(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, random_keys: RandomBits) -> None:
-        """Count a batch; `raw` has the same rows before preparation, and `random_keys` decide which are sampled."""
+        """Count a batch. `raw` has the rows before preparation, and `random_keys` decide which rows are sampled."""
         value_hashes = self.counting.hash_caches
         coded = {name: encode_batch_values(prepared.column(name)) for name in self.counters}
         public = {
@@ -169,7 +170,7 @@ class Profiler:
         self.sketch_before.merge(other.sketch_before)
 
     def build_profile(self, rows_each: int = 1) -> Profile:
-        """The profile of all rows added; persons have up to `rows_each` rows each."""
+        """The profile of all added rows, if persons have up to `rows_each` rows each."""
         columns = {name: entry.build_profile() for name, entry in self.counters.items()}
         has_bins = bool(set(self.counting.binned_columns) & set(self.counting.salts))
         before = self.sketch_before.compute_shares(self.rows, rows_each) if has_bins else None
@@ -188,7 +189,10 @@ def _pad_counts(counts: Numbers, size: int) -> Numbers:
 
 
 class _ValueCounter:
-    """The values of one column in order of first appearance, after the missing value, with their counts."""
+    """Counts the values of one column.
+
+    The missing value is first, and the others follow in the order of their appearance.
+    """
 
     def __init__(self, name: str, kind: pa.DataType) -> None:
         self.name = name
@@ -198,19 +202,21 @@ class _ValueCounter:
         self.text_bytes = self.max_length = 0
         self.has_line_breaks = False
         self._last_places: tuple[pa.Array, Counts] | None = None
-        """The values that were added last, and their positions, which never change: most batches list the same values.
+        """The values that were added last, and their positions, which never change.
+
+        Most batches list the same values again.
         """
 
     def add(self, values: pa.Array, counts: Counts) -> Counts:
-        """Add distinct values with their counts, the missing value's count last; returns their positions.
+        """Add distinct values with their counts, last the missing value's; returns their positions.
 
         If there are too many values, returns only the position of the missing value. A dictionary may list values that
-        no row has; they are not in the table, and must not be published.
+        no row has. Such values are not in the table, and must not be published.
         """
         if not counts[:-1].all():
             values, counts = values.filter(convert_to_arrow(counts[:-1] > 0)), counts[np.append(counts[:-1] > 0, True)]
         places = MISSING if self.is_wide else np.append(self._find_places(values), 0)
-        if self.is_wide:  # it may have become too wide just above
+        if self.is_wide:  # the line above may have found too many values
             self._inspect_texts(values)
             self._last_places = None
             self.counts[0] += counts[-1]
@@ -219,7 +225,7 @@ class _ValueCounter:
         return places
 
     def merge(self, other: _ValueCounter) -> Counts:
-        """Add what another counter counted; returns the positions of its values, the missing value's last."""
+        """Add the counts of another counter; returns the positions of its values, with the missing value last."""
         if other.is_wide:
             self._widen()
             self.max_length = max(self.max_length, other.max_length)
@@ -233,7 +239,7 @@ class _ValueCounter:
         self.values, self.counts = self.values[:0], self.counts[:1]
 
     def _inspect_texts(self, values: pa.Array) -> None:
-        """Record what may forbid publishing the strings, before they are forgotten."""
+        """Record the facts that may forbid publishing the strings, before the strings are dropped."""
         if pa.types.is_string(values.type) and len(values):
             self.max_length = max(self.max_length, pc.max(pc.utf8_length(values)).as_py())
             self.has_line_breaks |= pc.any(pc.match_substring_regex(values, LINE_BREAK)).as_py()
@@ -289,7 +295,7 @@ def _count_text_bytes(values: pa.Array) -> int:
 
 
 def profile_table(engine: Engine, source: Source, preparation: Preparation, draws: Draws) -> Profile:
-    """Make the first pass: count the prepared rows of a table."""
+    """Make the first pass, which counts the prepared rows of a table."""
     schema, types = preparation.schema, preparation.derive_types(source.schema)
     parts = tuple(name for name in schema.sensitive_columns if name != schema.sensitive_name)
     expected = None if schema.nulls is NullPolicy.DROP else source.rows
@@ -307,7 +313,7 @@ def _profile_piece(counting: Counting, preparation: Preparation, piece: TablePie
     """Count one piece separately."""
     profiler, stream = Profiler(counting), counting.draws.get_stream(SAMPLE_PURPOSE)
     for batch, first in piece.read_batches(preparation.columns):
-        # Random keys follow from row numbers before rows are dropped, so no other piece has to be read.
+        # Random keys follow from row numbers before any row is dropped, so no other piece has to be read.
         random_keys = convert_to_arrow(stream.draw_bits(first, batch.num_rows))
         kept_batch = preparation.filter_rows(batch.append_column(ORDER, random_keys))
         prepared = preparation.append_compound(preparation.prepare_rows(kept_batch))

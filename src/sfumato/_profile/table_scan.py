@@ -1,4 +1,4 @@
-"""Reads the table for the first time: checks it, counts it, and describes it to the data steward."""
+"""Reads the table for the first time, to check it, count its values, and warn the data steward."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from sfumato._request.schema import NullPolicy, Schema
 from sfumato._request.warnings import Notice
 
 MOST_NAMED = 3
-"""The number of named columns without which the most records would no longer be unique."""
+"""The number of columns to name, of those whose removal would make the fewest records unique."""
 
 
 CACHE_SHARE = 4
-"""The cache may take one part in so many of the memory, for rows that are needed again."""
+"""The cache for rows that are needed again may use 1/CACHE_SHARE of the memory."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class TableScan:
     """The result of the first pass. Secret."""
 
     source: Source
-    """The rows that are published: all rows of the table, or the requested number for each person."""
+    """The rows to publish: all rows of the table, or up to the requested number for each person."""
     persons: PersonCheck | None
-    """The result of the person check; None if nothing says which rows belong to one person."""
+    """The result of the person check; None if it is unknown which rows belong to one person."""
     preparation: Preparation
     columns: tuple[TableColumn, ...]
     sensitive: SensitiveColumns
@@ -72,7 +72,7 @@ class TableScan:
     notices: tuple[Notice, ...]
 
 
-def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
+def scan_table(  # noqa: PLR0913 - the request and its source
     schema: Schema,
     *,
     source: Source,
@@ -83,7 +83,7 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
     most_combinations: int = 0,
     is_cached: bool = False,
 ) -> TableScan:
-    """Read the table once: check it, and count its sensitive column. The rows may be cached for the second pass."""
+    """Read the table once, check it, and count its sensitive column. The rows may be cached for the second pass."""
     schema.check_columns(source.schema.names)
     names = schema.select_published(source.schema.names)
     check_compound(schema)
@@ -101,7 +101,7 @@ def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
             check_stated_persons(name, PersonGrouping(engine, source, name, folder), draws)
     if is_cached:
         source = CachedSource(source, folder, engine.allot_resources(1).memory // CACHE_SHARE)
-    # With the policy "error", a missing value must stay missing, so that it is refused.
+    # With the policy "error", a missing value must stay missing, so that a later check refuses it.
     has_missing_group = schema.nulls is not NullPolicy.ERROR
     groups = {
         name: list_groups(schema.hierarchies[name], level, with_missing=has_missing_group)
@@ -141,7 +141,7 @@ def _list_person_names(schema: Schema, names: Sequence[str]) -> list[str]:
 
 
 def _make_declared_domains(schema: Schema, names: Sequence[str], text: Sequence[str]) -> dict[str, pa.Array]:
-    """The declared domains in their types; merging rare values does not change the type of the others."""
+    """The declared domains in their types. Merging rare values does not change the type of the other values."""
     domains = {}
     for name in (name for name in names if name in schema.domains):
         merged = schema.merged_values.get(name)
@@ -151,10 +151,10 @@ def _make_declared_domains(schema: Schema, names: Sequence[str], text: Sequence[
 
 
 def _find_domain_places(profile: Profile, sensitive: SensitiveColumns) -> Counts:
-    """The position in the domain of each counted value, and then of the missing value."""
+    """The position in the domain of each counted value, and last of the missing value."""
     column_profile = profile.columns[sensitive.name]
     if len(sensitive.parts) > 1:
-        # A compound has no missing value.
+        # A compound value is never missing as a whole.
         return np.append(sensitive.find_places(column_profile.values.to_pylist()), 0)
     column = sensitive.parts[0]
     places = pc.index_in(column_profile.values, column.values).to_numpy(zero_copy_only=False)

@@ -25,8 +25,8 @@ def list_warnings(schema: Schema, dropped_records: int, persons: PersonCheck | N
     warnings = [] if persons is None else _warn_of_chosen_rows(persons)
     if dropped_records:
         left_out = (
-            f"{dropped_records} records without a {schema.sensitive_name!r} were dropped. An attacker who knows "
-            "that a person is in the table, and finds no record of them in the release, learns that the value was "
+            f"{dropped_records} records without a {schema.sensitive_name!r} were dropped. An attacker who knows that "
+            "a person is in the table, but finds no record of this person in the release, learns that the value was "
             "missing."
         )
         warnings.append(Notice("records-left-out", left_out, schema.sensitive_name, {"records": dropped_records}))
@@ -40,7 +40,8 @@ def list_warnings(schema: Schema, dropped_records: int, persons: PersonCheck | N
     elif persons is not None and persons.basis is PersonBasis.ROW_NUMBERS:
         row_number = (
             f"the person column {schema.person_column!r} numbers the rows, so it does not show whether a person has "
-            "several, and nothing was checked; name a column that identifies the person (`person=`), or state that "
+            "several rows, and persons were not checked; name a column that identifies the person (`person=`), or "
+            "state that "
             "no person has two rows (`each_row_is_a_person=True`)."
         )
         warnings.append(Notice("row-number-as-person", row_number, schema.person_column))
@@ -48,26 +49,27 @@ def list_warnings(schema: Schema, dropped_records: int, persons: PersonCheck | N
         undeclared = schema.list_undeclared()[0]
         observed = (
             f"the domain of {schema.sensitive_name!r} was taken from the table, so the release discloses which "
-            f"values occur; declare it to avoid this (`domains={{{undeclared!r}: Path('FILE')}}`)."
+            f"values occur; declare the domain to avoid this (`domains={{{undeclared!r}: Path('FILE')}}`)."
         )
         warnings.append(Notice("domain-observed", observed, undeclared))
     return warnings
 
 
 def _warn_of_chosen_rows(persons: PersonCheck) -> list[Notice]:
-    """Warns that rows were chosen, and that another publication would choose others."""
+    """Warns that rows were chosen, and that another publication would choose other rows."""
     if not persons.is_selective:
         return []
     sentence = (
-        f"{persons.dropped_rows:,} rows are dropped, because their persons have others. Only the plan file "
-        "(`plan_file=`) records which ones. Without it, another publication may contain other rows of the same "
-        "persons, and this release can never be compared with the table."
+        f"{persons.dropped_rows:,} rows are dropped, because other rows of the same persons are published. Only the "
+        "plan file "
+        "(`plan_file=`) records which rows are published. Without the plan file, another publication may contain "
+        "other rows of the same persons, and this release can never be compared with the table."
     )
     return [Notice("rows-chosen", sentence, None, {"left_out": persons.dropped_rows})]
 
 
 def warn_of_missing_markers(profile: Profile) -> list[Notice]:
-    """Name the columns with strings that usually mark a missing value, but are published as values."""
+    """Warn about columns with strings that usually mark a missing value, but would be published as values."""
     usual, marks, columns = pa.array(MISSING_MARKERS), set(), []
     for column in profile.columns.values():
         if pa.types.is_string(column.type):
@@ -79,21 +81,22 @@ def warn_of_missing_markers(profile: Profile) -> list[Notice]:
     present_markers = [mark for mark in MISSING_MARKERS if mark in marks]
     sentence = (
         f"{format_values(columns)} {'has' if len(columns) == 1 else 'have'} a string that usually marks a missing "
-        f"value, but counts as a value here; if it marks a missing value, say so (`missing={present_markers!r}`)."
+        "value, but is counted as a value. If the string marks a missing value, name it "
+        f"(`missing={present_markers!r}`)."
     )
     return [Notice("missing-marks", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
 
 
 def warn_of_decimal_commas(profile: Profile) -> list[Notice]:
-    """Name the columns of strings that would be numbers with a decimal comma."""
+    """Warn about columns of strings that look like numbers with a decimal comma."""
     texts = [column for column in profile.columns.values() if pa.types.is_string(column.type)]
     columns = [column.name for column in texts if has_decimal_commas(column.values)]
     if not columns:
         return []
     are = "looks like numbers" if len(columns) == 1 else "look like numbers"
     sentence = (
-        f"{format_values(columns)} {are} with a decimal comma, and every number is published as text; if they are "
-        "numbers, say so (`decimal=','`), and then publish them in ranges (`ranges=`)."
+        f"{format_values(columns)} {are} with a decimal comma, and every number is published as text. If the values "
+        "are numbers, give the decimal mark (`decimal=','`) and publish them in ranges (`ranges=`)."
     )
     return [Notice("decimal-commas", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
 
@@ -107,11 +110,11 @@ UNTIDY_NOTICES: Mapping[Untidy, Callable[..., Notice]] = {
     Untidy.FREE_TEXT: lambda *parts: Notice("free-text", *parts),
     Untidy.NAME_SPACES: lambda *parts: Notice("spaces-in-names", *parts),
 }
-"""The notice of each kind of untidy values."""
+"""The code of the notice for each kind of untidy values."""
 
 
 def warn_of_untidy_values(profile: Profile, published_names: Collection[str]) -> list[Notice]:
-    """Name the published columns with untidy values; numbers in ranges are examined before they are grouped."""
+    """Warn about published columns with untidy values. Numbers in ranges are examined before they are grouped."""
     columns = [column for name, column in profile.columns.items() if name in published_names]
     kinds = [
         (column.name, find_untidy_kinds(column.name, column.values, column.counts))
@@ -125,21 +128,21 @@ def warn_of_untidy_values(profile: Profile, published_names: Collection[str]) ->
 
 
 def warn_of_frequent_values(histogram: Histogram, bound: BreachBound, column: str) -> list[Notice]:
-    """Name the values that are too frequent to be covered by the bound, and the share of people with them."""
+    """Warn about values that are too frequent for the bound, with the share of people who have these values."""
     frequent = histogram.list_values_above(bound.prior)
     if not frequent:
         return []
-    # The largest confidence in the most frequent value, if its odds are multiplied by the whole amplification.
+    # The confidence in the most frequent value, if its odds are multiplied by the whole amplification.
     share = max(histogram.shares)
     largest_belief = share * bound.person_amplification / (share * bound.person_amplification + 1 - share)
     covered_share = histogram.count_within(bound.prior) / max(histogram.total, 1)
     most_frequent = histogram.values[histogram.counts.index(max(histogram.counts))]
     sentence = (
-        f"the limit of {bound.posterior} covers {format_exact_percent(covered_share)} of records. Not covered, because "
-        f"more frequent in {column!r} than the prior {bound.prior}: {format_values(frequent)}. For these values, an "
-        f"attacker's odds can rise by a factor of {bound.person_amplification}: the confidence in "
-        f"{format_values([most_frequent])} from {format_exact_percent(float(share))} to "
-        f"{format_exact_percent(float(largest_belief))}."
+        f"the limit of {bound.posterior} on an attacker's confidence covers {format_exact_percent(covered_share)} of "
+        f"records. Values of {column!r} that are more frequent than the prior {bound.prior} are not covered: "
+        f"{format_values(frequent)}. For these values, an attacker's odds can rise by a factor of "
+        f"{bound.person_amplification}. Confidence in {format_values([most_frequent])} can then rise from "
+        f"{format_exact_percent(float(share))} to {format_exact_percent(float(largest_belief))}."
     )
     numbers: dict[str, NoticeNumber] = {
         "values": len(frequent),

@@ -1,6 +1,6 @@
-"""Finds untidy values of a column, such as numbers that mark missing values, or one value in several spellings.
+"""Finds untidy values of a column, such as numbers that mark missing values, or several spellings of one value.
 
-Every function looks at the distinct values of a column with their counts, and never at its rows.
+Every function looks only at the distinct values of a column with their counts, and never at rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sfumato._readers.type_inference import DATES, SpellingGuess, has_thousands_
 
 @dataclass(frozen=True)
 class UntidyText:
-    """A kind of untidy values in words."""
+    """The texts about a kind of untidy values."""
 
     code: str
     """The code of its notice."""
@@ -37,21 +37,21 @@ class Untidy(Enum):
 
     MISSING_NUMBERS = UntidyText(
         "missing-numbers",
-        "isolated numbers may mark a missing value: see missing above",
+        "isolated numbers may mark a missing value, see missing above",
         "isolated numbers, such as 99 or -9, which may mark a missing value",
         "declare them as missing values, or empty these cells",
     )
     OUTER_SPACES = UntidyText(
         "outer-spaces",
-        "values have spaces at their ends: remove them in the table",
+        "values have spaces at their ends: remove the spaces in the table",
         "values with spaces at their ends",
         "remove the spaces in the table",
     )
     SPELLINGS = UntidyText(
         "several-spellings",
-        "one value has several spellings (capitals, spaces, accents): write it the same in the table",
-        "one value in several spellings, which differ by capitals, spaces or accents",
-        "write each value the same in the table",
+        "one value has several spellings (capitals, spaces, accents): write each value in one way in the table",
+        "several spellings of one value, which differ by capitals, spaces or accents",
+        "write each value in one way in the table",
     )
     THOUSANDS = UntidyText(
         "thousands-separators",
@@ -61,9 +61,10 @@ class Untidy(Enum):
     )
     DATES = UntidyText(
         "dates-as-text",
-        "dates in several formats, or with unclear order of day and month, are text: write 2024-12-31 in the table",
+        "dates in several formats, or with an unclear order of day and month, are read as text: write 2024-12-31 in "
+        "the table",
         "dates that are read as text, because their formats differ, or day and month could be swapped",
-        "write all of them as 2024-12-31",
+        "write every date in the form 2024-12-31",
     )
     FREE_TEXT = UntidyText(
         "free-text",
@@ -93,17 +94,17 @@ MISSING_NUMBERS = (
 )
 """Numbers that often mark a missing value."""
 LARGEST_CODE = 9
-"""Numbers up to this one mark missing values only beside a few codes."""
+"""Numbers up to this one may mark missing values only in a column of a few codes."""
 MOST_CODES = 6
 REPEATS = 2
 MANY_VALUES = 5
-"""If so many other values are not negative, a negative one marks a missing value."""
+"""A negative number marks a missing value if all others, and at least this many, are not negative."""
 NEIGHBOURS = 3
-"""The number of nearest values that a marker must exceed in frequency."""
+"""A marker must be more frequent than each of this many nearest values."""
 
 
 def find_missing_numbers(values: pa.Array, counts: Counts) -> tuple[float, ...]:
-    """The numbers that often mark a missing value, and are isolated from all other values of a column."""
+    """The numbers in a column that often mark a missing value, and are isolated from all other values."""
     if not (pa.types.is_integer(values.type) or is_fractional(values.type)):
         return ()
     numbers = pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -119,7 +120,7 @@ def find_missing_numbers(values: pa.Array, counts: Counts) -> tuple[float, ...]:
 def _split_upper_end(
     numbers: npt.NDArray[np.float64], frequencies: Counts, *, is_low: bool
 ) -> tuple[list[float], npt.NDArray[np.float64], Counts]:
-    """The largest numbers that mark missing values, and the other numbers with their frequencies."""
+    """Splits off the largest numbers that mark missing values. The other numbers keep their frequencies."""
     signed_markers = {-number if is_low else number for number in MISSING_NUMBERS}
     first = len(numbers)
     while first and numbers[first - 1] in signed_markers and frequencies[first - 1] >= REPEATS:
@@ -130,7 +131,7 @@ def _split_upper_end(
 
 
 def _is_isolated(numbers: npt.NDArray[np.float64], frequencies: Counts, first: int, *, is_low: bool) -> bool:
-    """Whether the numbers from a place on are far from those before it."""
+    """Whether the numbers from a position onwards are far from the numbers before it."""
     if first < REPEATS:
         return False
     gap, spread = numbers[first] - numbers[first - 1], numbers[first - 1] - numbers[0]
@@ -146,7 +147,7 @@ def _is_isolated(numbers: npt.NDArray[np.float64], frequencies: Counts, first: i
 
 FEWEST_TEXTS = 20
 TEXT_SHARE = 0.2
-"""The share of different values from which a column of several words is free text."""
+"""A column of several words is free text if at least this share of its values are different."""
 SPACES_OF_A_SENTENCE = 3
 DATE_PART = "(0?[1-9]|[12][0-9]|3[01])"
 DATE = (
@@ -155,7 +156,7 @@ DATE = (
 )
 """Anything that looks like a date."""
 PROBE = 64
-"""The number of values that decide whether to look at all."""
+"""The number of values that are tried first, to decide whether all values are examined."""
 
 
 def has_outer_spaces(values: pa.Array, counts: Counts) -> bool:

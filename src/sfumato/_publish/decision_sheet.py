@@ -41,7 +41,7 @@ BLANK = "_" * 50
 """A line to fill in by hand; a longer word would be shortened."""
 SHORT_BLANK = "_" * 16
 MOST_COLUMNS, MOST_QUESTIONS, MOST_ADVICE, MOST_NAMED = 15, 4, 5, 4
-"""The most columns, questions, open decisions and values that fit on the sheet; the plan has all."""
+"""The most columns, questions, open decisions and values that fit on the sheet. The plan lists all of them."""
 MOST_LETTERS, MOST_SQL = 260, 100
 """The most letters of an open decision, and of a question."""
 STATED = (
@@ -51,8 +51,8 @@ STATED = (
 )
 """The statements of a person at the top of the sheet: label, section and key."""
 SHOWN_ELSEWHERE = "frequent-values"
-"""The notice whose content is under "What is not covered"."""
-NOT_MEASURED = "Not measured: the plan was made from counts, without a table."
+"""The code of the notice whose content stands under "What is not covered"."""
+NOT_MEASURED = "Not measured, because the plan was made from counts and not from a table."
 
 
 def make_decision_sheet(
@@ -61,7 +61,7 @@ def make_decision_sheet(
     description: Description = NO_DESCRIPTION,
     decider: str | None = None,
 ) -> Document:
-    """Makes the sheet; what nobody stated is left as a blank line."""
+    """Makes the sheet. Each statement that nobody made is left as a blank line."""
     context = context or StatedContext()
     histogram = outlook.choice.histogram
     title = f"{description.title}: " if description.title else ""
@@ -81,8 +81,8 @@ def make_decision_sheet(
         _make_decision(outlook, context, decider),
     )
     digest = format_digest(outlook.request_digest)
-    request = f" The digest of the request, also in the journal of its publication: {digest}" if digest else ""
-    ending = f"Made with sfumato {version('sfumato')}. It shows numbers of the table.{request}"
+    request = f" Digest of the request, which the journal of its publication also records: {digest}" if digest else ""
+    ending = f"Made with sfumato {version('sfumato')}. It shows numbers from the table.{request}"
     return Document(TITLE, subtitle, sections, ending, is_private=True, is_one_page=True)
 
 
@@ -110,13 +110,13 @@ def _make_columns(outlook: PublicationPlan, context: StatedContext, description:
         for column in published[:MOST_COLUMNS]
     ]
     if (omitted_count := len(published) - MOST_COLUMNS) > 0:
-        rows.append((f"and {omitted_count:,} more", "the plan lists all", ""))
+        rows.append((f"and {omitted_count:,} more columns", "the plan lists all", ""))
     dropped = [f"{column.name} ({column.treatment})" for column in outlook.columns if not column.is_published]
     more = f" and {len(dropped) - MOST_COLUMNS:,} more" if len(dropped) > MOST_COLUMNS else ""
     named = ", ".join(dropped[:MOST_COLUMNS]) + more
     return make_section(
         "Columns",
-        DataTable("", ("column", "published", "why it is needed"), tuple(rows)),
+        DataTable("", ("column", "published", "reason for publishing it"), tuple(rows)),
         Text(f"Not published: {named}." if dropped else "" if published else NOT_MEASURED),
     )
 
@@ -128,7 +128,7 @@ def _make_risk(outlook: PublicationPlan) -> Section:
     if attackers := _select_attackers(outlook.exposures):
         rows = tuple((_name_attacker(attack), *_format_success(attack)) for attack in attackers)
         caption = f"Correct guesses of {attackers[0].protected_column!r}, as a share of records"
-        blocks.append(DataTable(caption, ("attacker knows", "without the release", "with it"), rows, (1, 2)))
+        blocks.append(DataTable(caption, ("attacker knows", "without the release", "with the release"), rows, (1, 2)))
     return make_section("Disclosure risk, before and after", *(blocks or [Text(NOT_MEASURED)]))
 
 
@@ -139,12 +139,12 @@ def _make_class_table(uniqueness: Uniqueness) -> DataTable:
         (label, format_exact_percent(old), format_exact_percent(new))
         for label, old, new in (
             ("unique", before.unique_share, after.unique_share),
-            ("in classes smaller than 5", before.below_5, after.below_5),
-            ("in classes smaller than 11", before.below_11, after.below_11),
+            ("records in groups of fewer than 5", before.below_5, after.below_5),
+            ("records in groups of fewer than 11", before.below_11, after.below_11),
         )
     )
-    headings = ("share of records", "before ranges", "as published")
-    return DataTable("Records by the number of people with the same public columns", headings, rows, (1, 2))
+    headings = ("share of records", "before grouping into ranges", "as published")
+    return DataTable("Records in small groups with the same public columns", headings, rows, (1, 2))
 
 
 def _select_attackers(exposures: Sequence[Attack]) -> list[Attack]:
@@ -175,7 +175,7 @@ def _make_uncovered(outlook: PublicationPlan) -> Section:
 
 
 def list_uncovered_places(outlook: PublicationPlan) -> list[int]:
-    """The places of the values that people have and the bound does not cover, most frequent first."""
+    """The domain positions of occurring values that the bound does not cover, most frequent first."""
     histogram, spec = outlook.choice.histogram, outlook.spec
     if spec is None or histogram.axes:
         return []
@@ -199,11 +199,11 @@ def _describe_uncovered_values(outlook: PublicationPlan) -> Iterator[str]:
     people = sum(histogram.counts[place] for place in places)
     unit = "people" if outlook.spec is not None and outlook.spec.rows == 1 else "records"
     names = format_values([histogram.values[place] for place in places], MOST_NAMED)
-    reason = "no bound was requested for them."
+    reason = "no bound was requested for these values."
     if bound is not None:
         reason = (
-            f"more frequent than {format_percent(float(bound.prior))}, so only the rise of an attacker's odds is "
-            f"limited, to a factor of {float(bound.person_amplification):.3g}."
+            f"more frequent than {format_percent(float(bound.prior))}, so an attacker's odds can rise, by at most a "
+            f"factor of {float(bound.person_amplification):.3g}."
         )
     share = format_percent(people / max(histogram.total, 1))
     yield f"{names}, which {people:,} {unit} have ({share} of all): {reason}"
@@ -215,13 +215,15 @@ def _make_utility(outlook: PublicationPlan) -> Section:
     return make_section(
         "What analysts get",
         DataTable("", headings, tuple(rows), (1, 2, 3)),
-        Text("" if rows else "The mechanism predicts no error before publishing; every answer has its own."),
-        Text("Two of three answers are closer to the true number than one standard error." if rows else "", Tone.QUIET),
+        Text("" if rows else "The mechanism predicts no errors. Every answer will state its own error."),
+        Text(
+            "About two of three answers are within one standard error of the true number." if rows else "", Tone.QUIET
+        ),
     )
 
 
 def _list_own_rows(answers: Sequence[PlannedAnswer]) -> Iterator[tuple[str, ...]]:
-    """The data steward's own questions that have one number."""
+    """The data steward's own questions that have a single number as answer."""
     for answer in answers:
         if len(answer.numbers) == 1 and (error := answer.numbers[0].standard_error) is not None:
             truth, relative = answer.numbers[0].truth, answer.numbers[0].relative_error
@@ -243,22 +245,22 @@ def _list_example_rows(outlook: PublicationPlan) -> Iterator[tuple[str, ...]]:
 
 
 def _describe_residual_risk(outlook: PublicationPlan) -> str:
-    """What attackers still learn, in two sentences."""
+    """Describes in two sentences what attackers still learn."""
     attackers, uniqueness = _select_attackers(outlook.exposures), outlook.uniqueness
     if not attackers or uniqueness is None:
         return f"{NOT_MEASURED} Plan with the table to see what public columns disclose."
     without, success = _format_success(attackers[0])
     unique = format_exact_percent(uniqueness.after_bins.unique_share)
     singled_out = (
-        f"For the {unique} of records that are unique on the public columns, this attacker also knows which record is "
-        "the person's, and its published value adds what the guarantee above allows."
+        f"For the {unique} of records that are unique on the public columns, this attacker also knows which record "
+        "is the person's. Its published value adds at most what the guarantee above allows."
         if uniqueness.after_bins.unique_share
-        else "No record is unique on the public columns, so these do not tell which record is the person's."
+        else "No record is unique on the public columns, so these columns do not identify the person's record."
     )
     return (
         f"An attacker who knows {_name_attacker(attackers[0])} of a person guesses "
         f"{attackers[0].protected_column!r} correctly for {success} of records with the release, and for {without} "
-        f"without it. {singled_out}"
+        f"of records without the release. {singled_out}"
     )
 
 
@@ -267,7 +269,7 @@ def _make_decision(outlook: PublicationPlan, context: StatedContext, decider: st
     advice = [notice for notice in graded if notice.code != SHOWN_ELSEWHERE]
     advice.sort(key=lambda notice: notice.grade is not Grade.STOP)
     items = [f"{notice.grade.upper()}: {_shorten(notice.sentence)}" for notice in advice[:MOST_ADVICE]]
-    items += [f"{more:,} more; the plan has all."] if (more := len(advice) - MOST_ADVICE) > 0 else []
+    items += [f"{more:,} more decisions; the plan lists all."] if (more := len(advice) - MOST_ADVICE) > 0 else []
     accepted = outlook.accepted_risks.list_sentences(outlook.column)
     is_met = all(notice.grade is not Grade.STOP for notice in advice)
     signed = {
@@ -282,13 +284,13 @@ def _make_decision(outlook: PublicationPlan, context: StatedContext, decider: st
         "Open decisions",
         Items(tuple(items) or ("None.",)),
         Heading("Accepted stops"),
-        Items(tuple(accepted) or ("None: no stop was overridden.",)),
+        Items(tuple(accepted) or ("No stop was overridden.",)),
         Heading("Decision"),
         Decision(is_met, who, statements=tuple(signed.items())),
     )
 
 
 def _shorten(sentence: str, most: int = MOST_LETTERS) -> str:
-    """A sentence that fits on two lines, with a capital letter."""
+    """Shortens a sentence to two lines, and begins it with a capital letter."""
     whole = sentence[:1].upper() + sentence[1:]
     return whole if len(whole) <= most else whole[:most].rpartition(" ")[0] + " \u2026"

@@ -1,4 +1,4 @@
-"""The section about public columns: unique records, and what an attacker infers from the columns."""
+"""Makes the section about public columns, with unique records and what an attacker infers from the columns."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION, Attack
 
 HEADING = "What an attacker infers from public columns (private, not published)"
 MOST_COLUMNS = 12
-"""The most single columns in the table; the figure has all."""
+"""The most single columns in the table. The figure shows all."""
 ARROW = " \u2192 "
 MOST_RECODINGS = 8
-"""The most changes in a table; the JSON output has all."""
-RECODING_HEADINGS = ("change", "unique records", "lost of the column", "type")
+"""The most changes in a table. The JSON output has all."""
+RECODING_HEADINGS = ("change", "unique records", "detail lost", "type")
 RECODING_EXPLANATION = (
-    f"Unique records: the share before{ARROW}after the change, over {{:,}} records. Lost of the column: the share of "
-    "its entropy, 100% if it is dropped. The proposals follow from the public columns alone."
+    f"Unique records: the share of {{:,}} records, before{ARROW}after the change. Detail lost: the share of the "
+    "column's "
+    "entropy that the change removes (100% if it drops the column). The proposals follow from the public columns alone."
 )
 NO_RECODING = "No change of a few columns makes a tenth of the unique records common. Drop more columns."
 HEADINGS = ("knows", "correct guesses", "mean confidence in the truth", "highest", "clearly above the bound")
@@ -33,7 +34,7 @@ def make_exposure_section(
     bound: str = "",
     recodings: RecodingProposals | None = None,
 ) -> Section:
-    """Makes the section, with a figure and a table for each protected column, and proposals to recode public ones."""
+    """Makes the section: a figure and a table for each protected column, and proposals to recode public columns."""
     blocks: list[Block] = []
     if uniqueness is not None:
         curves = [ClassSizeCurve.of("as published", uniqueness.after_bins)]
@@ -59,14 +60,14 @@ def make_exposure_section(
 
 
 def _list_recoding_blocks(recodings: RecodingProposals) -> list[Block]:
-    """Lists the proposed changes, each by itself and combined, with their price."""
+    """Lists the proposed changes, single and combined, with the detail that each loses."""
     if not (recodings.single or recodings.combined):
         return [Text(NO_RECODING)]
     tables = [
         DataTable(caption, RECODING_HEADINGS, tuple(map(_make_recoding_row, changes[:MOST_RECODINGS])), (1, 2))
         for caption, changes in (
-            ("Changes that leave fewer records unique, the best for its loss first", recodings.single),
-            ("Changes to combine, each counted after those above it", recodings.combined),
+            ("Single changes that make fewer records unique, best first", recodings.single),
+            ("Changes to combine; each row includes the changes above it", recodings.combined),
         )
         if changes
     ]
@@ -81,7 +82,7 @@ def _make_recoding_row(recoding: Recoding) -> tuple[str, ...]:
 def make_belief_table(protected_column: str, attacks: Sequence[Attack]) -> DataTable:
     """Makes the table of attack success by known columns, without the release and with it."""
     caption = (
-        f"Inference of {protected_column!r} by an attacker who knows public columns, without the release{ARROW}with it"
+        f"Inference of {protected_column!r} by an attacker who knows public columns: without{ARROW}with the release"
     )
     return DataTable(caption, HEADINGS, tuple(map(_make_row, attacks)), tuple(range(1, len(HEADINGS))))
 

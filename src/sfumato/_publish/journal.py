@@ -1,12 +1,13 @@
-"""The private journal of publications: a file of lines, each with the digest of the line before it.
+"""Reads the private journal of publications, a file in which each line has the digest of the line before.
 
-A publication writes two lines of JSON. The first (`begun`) is written before its release appears, and says everything
-about it. The second (`ended`) is written afterwards, and says whether the release appeared. So no release is without a
-line, whatever moment a run is stopped at. A first line without a second one belongs to a run that was stopped.
+A publication writes two lines of JSON. The first line (`begun`) is written before the release appears, and contains all
+facts about the release. The second line (`ended`) is written afterwards, and says whether the release appeared. So
+every release has a line, even if its run is stopped at any moment. A first line without a second line belongs to a run
+that was stopped.
 
-`previous` is the SHA-256 of the line before, without its line break, and `digest` that of the line's own content. So
-a line that was edited, removed or moved is found. Lines removed from the end are not: for this, note the head (the
-digest of the last line) elsewhere, and compare.
+`previous` is the SHA-256 of the line before, without its line break, and `digest` that of the line's own content. So a
+check finds a line that was edited, removed or moved. It does not find that lines were removed from the end. To find
+this too, note the head (the digest of the last line) elsewhere, and compare.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from sfumato._document.document import Document
 from sfumato.errors import ReleaseFormatError, SpecError, explain_os_error
 
 NO_LINE = "0" * 64
-"""What stands for the digest of the line before the first."""
+"""Stands in place of the digest of a previous line, in the first line."""
 DIGEST = re.compile(r"[0-9a-f]{64}")
 BEGUN, ENDED = "begun", "ended"
 TEXT_KEYS = ("time", "user", "software", "request", "release", "target", "mechanism", "bound")
 """The facts of a publication that are strings."""
 INCOMPLETE = (
-    "is incomplete: it has no line break. If a run was stopped while it wrote this line, remove the line; its release "
-    "then did not appear, or has a line of its own"
+    "is incomplete, because it has no line break. If a run was stopped while it wrote this line, remove the line; "
+    "its release then did not appear, or an earlier line records the release"
 )
-EDITED = "was edited: its content does not have the digest that the line names"
-MISPLACED = "does not follow the line before it: a line was removed, added or moved here"
+EDITED = "was edited, because its content does not match the digest in the line"
+MISPLACED = "does not follow the line before, so a line was removed, added or moved here"
 FOREIGN = "is not a line of a journal"
 
 
@@ -77,7 +78,7 @@ class JournalEntry:
 
     @property
     def facts(self) -> Json:
-        """What the first line of the publication says."""
+        """The facts in the first line of the publication."""
         texts = {name: getattr(self, name) for name in TEXT_KEYS}
         return {"publication": self.number, "event": BEGUN, **texts, "accepted": dict(self.accepted)}
 
@@ -97,7 +98,7 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class Journal:
-    """The publications of a journal, as far as its lines form one chain. Private."""
+    """The publications in a journal, up to the first line that breaks the chain. Private."""
 
     path: Path
     entries: tuple[JournalEntry, ...] = ()
@@ -106,16 +107,16 @@ class Journal:
     bad_line: int | None = None
     """The number of the first line that breaks the chain."""
     problem: str = ""
-    """What is wrong, in one sentence; empty if the chain is intact."""
+    """The problem with the chain, in one sentence. Empty if the chain is intact."""
 
     @property
     def head(self) -> str:
-        """The digest of the last line, to be noted elsewhere; of zeros if there is none."""
+        """The digest of the last line, to be noted elsewhere. It consists of zeros if there is no line."""
         return self.line_digests[-1] if self.line_digests else NO_LINE
 
     @property
     def is_intact(self) -> bool:
-        """Whether all lines form one chain, and the noted head is one of them."""
+        """Whether all lines form one chain, and one of them has the noted head."""
         return not self.problem
 
     def document(self) -> Document:
@@ -137,13 +138,13 @@ class Journal:
         }
 
     def add_line(self, facts: JsonView) -> tuple[bytes, Journal]:
-        """Makes the next line, without its line break, and the journal that has it."""
+        """Makes the next line, without its line break, and the journal with this line."""
         content = {**facts, "previous": self.head}
         line = json.dumps({**content, "digest": compute_json_digest(content)}).encode()
         return line, self._take_line(line)
 
     def _take_line(self, line: bytes) -> Journal:
-        """The journal with a further line; raises ValueError with the reason if the line does not belong there."""
+        """The journal with a further line. If the line does not belong there, raises ValueError with the reason."""
         facts = _read_line(line)
         if facts["previous"] != self.head:
             raise ValueError(MISPLACED)
@@ -167,7 +168,7 @@ class Journal:
 def read_journal(path: str | Path, head: str | None = None) -> Journal:
     """Reads a journal, and checks that its lines form one chain. Private.
 
-    With `head`, a digest that was noted before, it also checks that the journal still has that line.
+    `head` is a digest that was noted before. The journal must still have the line with this digest.
     """
     noted_head = None if head is None else _normalize_head(head)
     try:
@@ -178,14 +179,14 @@ def read_journal(path: str | Path, head: str | None = None) -> Journal:
     if noted_head is None or noted_head in (NO_LINE, *journal.line_digests) or not journal.is_intact:
         return journal
     problem = (
-        f"the journal {str(path)!r} has no line with the noted head {noted_head[:12]}...: lines were removed from its "
-        "end, or it was written anew, or the head belongs to another journal."
+        f"the journal {str(path)!r} has no line with the noted head {noted_head[:12]}...: lines were removed from "
+        "the end of the journal, or the journal was rewritten, or the head belongs to another journal."
     )
     return replace(journal, problem=problem)
 
 
 def parse_journal(path: Path, content: bytes) -> Journal:
-    """Reads the lines of a journal up to the first that breaks the chain."""
+    """Reads the lines of a journal up to the first line that breaks the chain."""
     journal = Journal(path)
     *lines, rest = content.split(b"\n")
     for number, line in enumerate((*lines, rest) if rest else lines, start=1):
@@ -199,7 +200,7 @@ def parse_journal(path: Path, content: bytes) -> Journal:
 
 
 def _read_line(line: bytes) -> Json:
-    """The content of a line; raises ValueError with the reason if it is not as it was written."""
+    """The content of a line. If the line was changed, raises ValueError with the reason."""
     try:
         facts: dict[str, Any] = json.loads(line)
         digest = facts.pop("digest")
@@ -214,5 +215,5 @@ def _read_line(line: bytes) -> Json:
 def _normalize_head(head: str) -> str:
     digest = "".join(head.split()).lower()
     if not DIGEST.fullmatch(digest):
-        raise SpecError("the noted head is not a digest of 64 hexadecimal digits; copy the head of the journal whole.")
+        raise SpecError("the noted head is not a digest of 64 hexadecimal digits; copy the whole head of the journal.")
     return digest

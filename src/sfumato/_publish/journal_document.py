@@ -1,4 +1,4 @@
-"""The document of a journal: its publications, what was accepted for them, and its head. Private."""
+"""Makes the document of a journal, with its publications, the accepted stops, and its head. Private."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ SHORT_DIGEST = 12
 """The first characters of a digest, which are enough to recognise a release."""
 HEADINGS = ("no.", "time (UTC)", "user", "target", "mechanism", "release", "outcome")
 ABOUT = (
-    "Note the head, and keep it in another place. A later check with the noted head also finds lines that were removed "
-    "from the end, which the file alone cannot show."
+    "Note the head, and keep the note in another place. A later check with the noted head also finds that lines were "
+    "removed from the end, which the file alone cannot show."
 )
 
 
 def make_journal_document(journal: Journal) -> Document:
-    """Makes the document; a broken chain shows the publications before the first bad line."""
+    """Makes the document. If the chain is broken, it shows the publications before the first bad line."""
     rows = tuple(_make_row(entry) for entry in journal.entries)
     table = DataTable("", HEADINGS, rows, (0,), max_rows=max(len(rows), 1), max_screen_rows=max(len(rows), 1))
     accepted = tuple(
@@ -28,7 +28,7 @@ def make_journal_document(journal: Journal) -> Document:
     sections = (
         make_section("Publications", Text("" if rows else "No publication was recorded."), table),
         make_section("Accepted stops", Items(accepted)),
-        make_section("The chain", facts, Text(journal.problem, Tone.STRONG), Text(ABOUT, Tone.QUIET)),
+        make_section("Is the journal intact?", facts, Text(journal.problem, Tone.STRONG), Text(ABOUT, Tone.QUIET)),
     )
     return Document(
         "A journal of publications",
@@ -45,12 +45,12 @@ def _make_row(entry: JournalEntry) -> tuple[str, ...]:
 
 
 def _describe_accepted(entry: JournalEntry) -> str:
-    """The accepted stops of a publication, by option; empty if there are none."""
+    """The accepted stops of a publication, by option. Empty if no stop was accepted."""
     return "; ".join(f"{name.replace('_', ' ')}: {_format(value)}" for name, value in entry.accepted.items() if value)
 
 
 def _format(value: object) -> str:
-    """An accepted stop in words: `yes`, columns, or columns with their reasons."""
+    """An accepted stop in words: `yes`, a reason, or columns with their reasons."""
     if value is True:
         return "yes"
     if isinstance(value, dict):

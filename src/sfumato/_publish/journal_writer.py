@@ -1,4 +1,7 @@
-"""Writes the journal of publications: under a lock, to the end of the file only, and on the disk before the release."""
+"""Writes the journal of publications, under a lock and only at the end of the file.
+
+A line is on the disk before its release.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError, explai
 
 @dataclass
 class JournalClaim:
-    """The right of one run to add to a journal; without a journal, it records nothing."""
+    """A run's hold on its journal, to which it alone may add lines. Without a journal, nothing is recorded."""
 
     journal: Journal | None = None
     descriptor: int = -1
@@ -39,7 +42,7 @@ class JournalClaim:
 
     @contextmanager
     def record(self, entry: JournalEntry, is_published: Callable[[], bool]) -> Iterator[None]:
-        """Records a publication: its facts before its release appears, and afterwards whether it did."""
+        """Records the facts of a publication before its release appears, and afterwards whether it appeared."""
         if self.journal is None:
             yield
             return
@@ -47,7 +50,7 @@ class JournalClaim:
         try:
             yield
         except BaseException:
-            with suppress(OSError, SfumatoError):  # then the outcome stays unknown, and the first error is told
+            with suppress(OSError, SfumatoError):  # the outcome then stays unknown, and the first error is reported
                 self._end(JournalOutcome.PUBLISHED if is_published() else JournalOutcome.NOT_PUBLISHED)
             raise
         try:
@@ -60,7 +63,7 @@ class JournalClaim:
             self._append({"publication": len(self.journal.entries), "event": ENDED, "time": _now(), "outcome": outcome})
 
     def _append(self, facts: JsonView) -> None:
-        """Adds a line, which is on the disk when this returns; a line that was written in part is removed again."""
+        """Adds a line, and waits until it is on the disk. A line that was written only in part is removed again."""
         if self.journal is None:
             return
         line, journal = self.journal.add_line(facts)
@@ -78,7 +81,7 @@ class JournalClaim:
 
 
 def make_entry(request: Request, target: str | Path, release_digest: str, mechanism: str) -> JournalEntry:
-    """The facts of a publication; none of them is a value of the table, or the key."""
+    """The facts of a publication. They contain no value of the table, and not the key."""
     return JournalEntry(
         number=0,  # the journal numbers its publications
         time=_now(),
@@ -98,7 +101,7 @@ def claim_journal(path: Path | None) -> Iterator[JournalClaim]:
     """Locks a journal until the release is written, and refuses a damaged one before anything is read or drawn.
 
     A new journal is created empty, readable only by its owner. If nothing was recorded, it is removed again. A killed
-    run leaves it empty, and the next run takes it over.
+    run leaves the file empty, and the next run uses it.
     """
     if path is None:
         yield JournalClaim()
@@ -116,7 +119,7 @@ def claim_journal(path: Path | None) -> Iterator[JournalClaim]:
 
 
 def _open_journal(path: Path) -> int:
-    """A locked descriptor of the journal, which is created if necessary."""
+    """A locked descriptor of the journal. The file is created if necessary."""
     while True:
         try:
             descriptor = os.open(
@@ -167,7 +170,7 @@ def _now() -> str:
 
 
 def _find_user_name() -> str:
-    """The user name of the operating system; its number where it has no name."""
+    """The user name of the operating system, or the number of a user without a name."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""The document of a plan: whether the table can be published, what analysts get, and what attackers learn. Private."""
+"""Makes the document of a plan: the decisions, what analysts get, and what attackers learn. Private."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ from sfumato._request.warnings import REFUSED_CODE, Grade
 FIGURE_COUNTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 MOST_SCREEN_VALUES = 12
 ABOUT = (
-    "This plan shows counts of the table and what attackers can learn about its people. No release contains any of "
-    "this. Errors are predictions. The JSON output of plan has all numbers."
+    "This plan shows counts from the table, and what attackers can learn about its people. A release contains "
+    "nothing of this plan. Errors are predictions. The JSON output of plan has all numbers."
 )
 
 
 def make_plan_document(
     outlook: PublicationPlan, target: ErrorTarget | None = None, decider: str = DEFAULT_DECIDER
 ) -> Document:
-    """Makes the document; the request is met unless publishing would be refused."""
+    """Makes the document. It says that the request is met, unless publishing would be refused."""
     chosen = outlook.choice
     mechanism = chosen.mechanism
     bound = "" if outlook.spec is None or outlook.spec.bound is None else f"of {outlook.spec.bound.posterior}"
@@ -129,7 +129,7 @@ def _draw_belief_curve(chosen: ChosenMechanism, spec: PrivacySpec) -> Picture | 
 def _make_errors(
     plans: Sequence[ChosenMechanism], target: ErrorTarget | None, answers: Sequence[PlannedAnswer]
 ) -> Section:
-    """Shows all plans that meet the request, the chosen one first; weaker guarantees are dashed."""
+    """Shows the errors of all plans that meet the request, the chosen plan first. Weaker ones are dashed."""
     own_guarantee = plans[0].mechanism.guarantee
     curves = [
         ErrorCurve.of(
@@ -146,7 +146,10 @@ def _make_errors(
         prediction.reason for plan in plans for prediction in plan.question_predictions if prediction.reason
     )
     headings = ("number of people with", *(f"{plan.mechanism.name} ({plan.mechanism.guarantee})" for plan in plans))
-    caption = "Typical error of an answer: standard error in % of the true number, the chosen plan first"
+    caption = (
+        "Typical standard error of an answer, in % of the true number. The tenth of the people is unrelated to the "
+        "value"
+    )
     blocks: list[Block] = [
         *_list_own_questions(answers),
         DataTable(caption, headings, tuple(rows), tuple(range(1, len(headings)))),
@@ -159,7 +162,7 @@ def _make_errors(
 
 
 def _list_own_questions(answers: Sequence[PlannedAnswer]) -> list[Block]:
-    """Lists the data steward's questions; a question with several numbers has a line of its own above them."""
+    """Lists the data steward's questions. A question with several numbers has a line of its own above its numbers."""
     rows: list[tuple[str, ...]] = []
     for answer in answers:
         if len(answer.numbers) > 1:
@@ -169,9 +172,9 @@ def _list_own_questions(answers: Sequence[PlannedAnswer]) -> list[Block]:
             error = "none" if number.standard_error is None else f"± {format_quantity(number.standard_error)}"
             truth = "unknown" if number.truth is None else format_quantity(number.truth)
             rows.append((label, truth, error, format_relative_error(number.relative_error)))
-    headings = ("question", "true number (private)", "standard error", "in %")
+    headings = ("question", "true number (private)", "standard error", "error in %")
     problems = [f"Question in line {answer.line}: {answer.problem}" for answer in answers if answer.problem]
-    caption = "Your questions: the numbers of the table, and the standard errors in one simulated release"
+    caption = "Your questions: true numbers from the table, and standard errors from one simulated release"
     return [
         DataTable(caption, headings, tuple(rows), (1, 2, 3), max_rows=len(rows), max_screen_rows=len(rows)),
         *map(Text, problems),
@@ -203,8 +206,9 @@ def _explain_curve(chosen: ChosenMechanism, sizes: Sequence[float]) -> str:
     errors = ", ".join(f"{format_relative_error(point.by_records)} at {point.count:,}" for point in points)
     count = f"{points[0].count:,}"
     return (
-        f"Any value ({count}): a condition that finds {count} people with the value, averaged over all values that at "
-        f"least as many people have. Weighted by people instead: {errors}."
+        f"Any value ({count}): the error of a count of {count} people with a value, averaged over all values that at "
+        "least "
+        f"{count} people have. Averaged over people instead of values: {errors}."
     )
 
 

@@ -1,7 +1,7 @@
 """Answers the data steward's questions before anything is published, from one simulated release. Private.
 
-The release is drawn with a key that is thrown away, in a private folder that is removed. Its standard errors are those
-that analysts would see, whatever the mechanism and the question.
+The release is drawn with a discarded key, in a private folder that is removed. Its standard errors are of the size that
+analysts would see, for every mechanism and question.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ ASKING = "asking"
 
 @dataclass(frozen=True)
 class PlannedNumber:
-    """One number of an answer: its truth, and the standard error that a release would give it. Secret."""
+    """One number of an answer, with its true value and the standard error that a release would state. Secret."""
 
     label: str
-    """The group and the name of the number."""
+    """The label of the number: its group and its name."""
     truth: float | None
     """The number in the table; None if the table cannot answer the question."""
     standard_error: float | None
-    """The standard error in one simulated release; None if there is none."""
+    """The standard error in one simulated release; None if the answer has no error."""
 
     @property
     def relative_error(self) -> float | None:
@@ -62,11 +62,11 @@ class PlannedAnswer:
     """A question of the data steward, with its numbers. Secret."""
 
     line: int
-    """The line of the question in its file, or its place in the list."""
+    """The line of the question in its file, or its position in the list."""
     sql: str
     numbers: tuple[PlannedNumber, ...] = ()
     problem: str = ""
-    """The reason why there is no answer, or no truth."""
+    """The reason why there is no answer, or no true number."""
 
     def to_json(self) -> Json:
         """The answer as JSON."""
@@ -81,7 +81,7 @@ def list_questions(questions: Sequence[str] | str | Path) -> list[tuple[int, str
     return list(enumerate(questions, start=1))
 
 
-def answer_before_publishing(  # noqa: PLR0913 - a plan, and what to ask
+def answer_before_publishing(  # noqa: PLR0913 - a plan and questions
     questions: Sequence[tuple[int, str]],
     request: Request,
     survey: TableScan,
@@ -91,7 +91,10 @@ def answer_before_publishing(  # noqa: PLR0913 - a plan, and what to ask
     engine: Engine,
     folder: Path,
 ) -> tuple[PlannedAnswer, ...]:
-    """Answers each question from a simulated release; one that fails has its reason, and the others continue."""
+    """Answers each question from a simulated release.
+
+    A question that fails gets the reason, and the others are still answered.
+    """
     if not questions:
         return ()
     rewrite = Rewrite(survey.columns, survey.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws)
@@ -122,7 +125,7 @@ def _make_answer(line: int, sql: str, answer: Answer | SfumatoError, truth: True
 
 
 def _read_prepared(survey: TableScan) -> pa.Table:
-    """The rows as they would be published, except that the sensitive columns keep their true values."""
+    """The rows that would be published, but with the true values of the sensitive columns."""
     prepare, names = survey.preparation, list(survey.preparation.columns)
     return pa.Table.from_batches(
         pa.RecordBatch.from_arrays([decode_dictionary(column) for column in prepare(batch).columns], names=names)

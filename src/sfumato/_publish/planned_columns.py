@@ -1,4 +1,4 @@
-"""The columns of a table, and what would happen to each when it is published."""
+"""Describes each column of a table, and its treatment when the table is published."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ UNPUBLISHED = {
 
 @dataclass(frozen=True)
 class PlannedColumn:
-    """A column of the table, and what would happen to it."""
+    """A column of the table, with its treatment."""
 
     name: str
     role: Role
     treatment: str
-    """What would happen to it, in words."""
+    """The treatment of the column, in words."""
 
     @property
     def is_published(self) -> bool:
-        """Whether the release would have it."""
+        """Whether the release would contain the column."""
         return self.role not in UNPUBLISHED
 
     def to_json(self) -> Json:
@@ -36,7 +36,7 @@ class PlannedColumn:
 
 
 def list_planned_columns(schema: Schema, names: Sequence[str]) -> tuple[PlannedColumn, ...]:
-    """Lists the columns of a table, in its order."""
+    """Lists the columns of a table, in the order of the table."""
     schema = schema.resolve_patterns(names)
     return tuple(PlannedColumn(name, schema.get_role(name), _describe_treatment(schema, name)) for name in names)
 

@@ -1,4 +1,4 @@
-"""The draws with which a publication is planned, so that a plan repeats, and shows what its plan file will publish."""
+"""Makes the draws for planning, so that a plan can be repeated and shows the release that its plan file would give."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from sfumato.errors import SourceError, explain_os_error
 def choose_planning_draws(
     request: Request, source: Source, engine: Engine, plan_file: str | Path | None
 ) -> tuple[Draws, PlanFile | None]:
-    """The draws of the plan file, with the file, refused as `publish` would refuse it; else those for planning only.
+    """The plan file and its draws, or draws for planning only.
 
-    With a plan file, a random choice, such as between several first rows of a person, is that of the release. Without
-    one, the release will choose by a fresh key, and the plan by a key that is never used to publish
+    A plan file that `publish` would refuse is refused here too.
+
+    With a plan file, the plan makes the same random choices as the release, for example between several first rows of a
+    person. Without a plan file, the release will use a fresh key, and the plan uses a key that is never used to publish
     (`Draws.for_planning`).
     """
     plan = PlanFile.read_if_written(None if plan_file is None else Path(plan_file))
@@ -32,7 +34,7 @@ def choose_planning_draws(
 
 
 def compute_first_digest(compute_digest: Callable[[], str]) -> str:
-    """The digest of an opened table, which may have been removed since."""
+    """The digest of an opened table. The table may have been removed since it was opened."""
     try:
         return compute_digest()
     except OSError as error:

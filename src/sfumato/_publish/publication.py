@@ -1,4 +1,4 @@
-"""Publishes a table in two passes: a complete release, or nothing."""
+"""Publishes a table in two passes. The result is a complete release, or nothing."""
 
 from __future__ import annotations
 
@@ -92,14 +92,15 @@ class Publication:
 
 KEY_NOT_KEPT = Notice(
     "key-not-kept",
-    "The key of this release was not kept. Publishing the table again creates an independent second release; together "
-    "the two reveal more than either guarantees. To repeat a release instead, name a file that only you can read "
+    "The key of this release was not kept. Publishing the table again creates an independent second release; "
+    "together the two releases reveal more than either guarantees. To be able to repeat a release, name a file that "
+    "only you can read "
     "(`plan_file='FILE'`).",
 )
 
 
 def _warn(notice: Notice) -> None:
-    warnings.warn(NoticeWarning(notice), stacklevel=4)  # attributed to the line that publishes
+    warnings.warn(NoticeWarning(notice), stacklevel=4)  # the warning names the caller's line
 
 
 def publish(  # noqa: PLR0913 - one argument for each decision of the data steward
@@ -116,7 +117,7 @@ def publish(  # noqa: PLR0913 - one argument for each decision of the data stewa
     describe: Description | str | Path | None = None,
     journal: str | Path | None = None,
 ) -> Publication:
-    """Publish a table: a complete release appears at `out`, or nothing.
+    """Publish a table. Either a complete release appears at `out`, or nothing.
 
     Passes notices to `on_notice` after the first pass, before anything is published; by default they become Python
     warnings. A notice whose code is in `fail_on` stops the publication. With `as_csv`, each table is also written as
@@ -126,7 +127,7 @@ def publish(  # noqa: PLR0913 - one argument for each decision of the data stewa
     check_codes(fail_on, list_notice_codes())
     description = describe if isinstance(describe, Description) else Description.read_optional(describe)
     target, engine = make_destination(out), engine or choose_engine(request.table)
-    remove_stale(target.local_path)  # first, because this may restore an old release
+    remove_stale(target.local_path)  # first, because opening the target may restore an old release
     plan_path, journal_path = (None if path is None else Path(path) for path in (plan_file, journal))
     try:
         target.check(force=force)
@@ -137,7 +138,7 @@ def publish(  # noqa: PLR0913 - one argument for each decision of the data stewa
             make_staging_folder(target.local_path) as folder,
         ):
             source = open_table(request, folder, engine)
-            # A plan file must recognise the table's content later, wherever the table lies then.
+            # A plan file must recognise the table's content later, even if the table was moved.
             compute_digest = partial(source.compute_fingerprint, engine.map_items, is_content=plan_path is not None)
             fingerprint, repeated_plan = compute_first_digest(compute_digest), claim.repeated_plan
             if repeated_plan is not None:
@@ -185,12 +186,12 @@ def publish(  # noqa: PLR0913 - one argument for each decision of the data stewa
 
 
 def _check_private_files(plan_path: Path | None, journal_path: Path | None, target: Path) -> None:
-    """Refuse a plan file or journal in the release, and one file for both."""
+    """Refuse a plan file or journal inside the release, and the same file for both."""
     check_private_file(plan_path, target, "the plan file")
     check_private_file(journal_path, target, "the journal")
     if plan_path is not None and journal_path is not None and plan_path.resolve() == journal_path.resolve():
         raise TargetError(
-            "the plan file and the journal are two files; name another one (`journal='FILE'`).",
+            "the plan file and the journal must be two files; name another journal (`journal='FILE'`).",
             code="same-file",
             fields={"file": str(journal_path)},
         )
@@ -207,7 +208,10 @@ def build_release(  # noqa: PLR0913 - the parts of a publication
     as_csv: bool = False,
     on_read: Callable[[], None] = lambda: None,
 ) -> None:
-    """Protect all records, and write a verified release into a new folder; `on_read` is called after the last one."""
+    """Protect all records, and write a verified release into a new folder.
+
+    `on_read` is called after the last record was read.
+    """
     folder.mkdir()
     manifest = _make_manifest(request, survey, rewrite, description)
     side_table = _make_side_table(rewrite, manifest)
@@ -219,7 +223,7 @@ def build_release(  # noqa: PLR0913 - the parts of a publication
 def _report_notices(
     notices: Sequence[Notice], on_notice: Callable[[Notice], None], fatal_codes: Collection[str]
 ) -> None:
-    """Passes each notice on, and then stops if one of them is fatal."""
+    """Passes each notice to the caller, and then stops if one of the notices is fatal."""
     for notice in notices:
         on_notice(notice)
     check_notices(notices, fatal_codes)
@@ -247,12 +251,12 @@ def _choose_draws(repeated_plan: PlanFile | None, test_key: str | None) -> Draws
 
 @contextmanager
 def _guard_against_change(compute_digest: Callable[[], str], fingerprint: str) -> Iterator[Callable[[], None]]:
-    """Refuse a table that changed before the second reading; checked after it, and after any error."""
+    """Refuse a table that changed before it was read again. Checked after the second reading, and after any error."""
 
     def check_unchanged() -> None:
         if _has_changed(compute_digest, fingerprint):
             raise SourceError(
-                "the table changed while it was read; publish it again when no program writes to it.",
+                "the table changed while it was read; publish the table when no other program writes to it.",
                 code="table-changed",
             )
 
@@ -275,8 +279,8 @@ def _has_changed(compute_digest: Callable[[], str], fingerprint: str) -> bool:
 def _check_packable(target: Destination, survey: TableScan) -> None:
     if target.is_packed and (files := Layout.of(survey.histogram.total).files) > 1:
         raise TargetError(
-            f"{survey.histogram.total:,} records are published in {files} files, which cannot be packed into one "
-            ".zip; choose the name of a directory.",
+            f"{survey.histogram.total:,} records are published in {files} files, and these cannot be packed into one "
+            ".zip; name a directory instead.",
             code="too-many-files-for-zip",
             fields={"files": files, "records": survey.histogram.total},
         )
@@ -292,7 +296,7 @@ def _pack_release(folder: Path) -> Path:
 def _describe(folder: Path, manifest: Manifest, survey: TableScan, engine: Engine, digests: Mapping[str, str]) -> None:
     """Write every file except the data, and verify the whole release before it appears.
 
-    The digests are those of the data as it was meant to be written; the verification reads the files themselves.
+    The digests are computed from the data before they are written. The verification reads the written files.
     """
     if manifest.domain != survey.histogram.values:
         raise InternalError("the design differs from the requested one. Please report this.", code="design-differs")
@@ -300,7 +304,7 @@ def _describe(folder: Path, manifest: Manifest, survey: TableScan, engine: Engin
         write_weights(manifest, survey.sensitive, folder / WEIGHTS)
     for name, tables in manifest.copies.items():
         write_copy(tuple(folder / table for table in tables), folder / name, manifest.encoding, manifest.naming)
-    # From the manifest as it will be read, so that `verify` can compute the same again.
+    # Computed from the manifest in the form in which it is read, so that `verify` gets the same result.
     published = parse_manifest(manifest.to_json(folder, known_digests=dict.fromkeys(manifest.files, "")))
     coverage = estimate_bound_coverage(Release(folder, published, folder))
     sentence = "" if coverage is None else coverage.sentence
@@ -350,7 +354,7 @@ def _make_manifest(request: Request, survey: TableScan, rewrite: Rewrite, descri
 
 
 def write_weights(manifest: Manifest, sensitive: SensitiveColumns, path: Path) -> None:
-    """Write the estimation weights: the contribution of each record to the unbiased count of each value."""
+    """Write the estimation weights, which are the contributions of each record to the unbiased counts of the values."""
     domain = [split_value(value) for value in sensitive.domain]
     values = [
         pa.array([value[number] for value in domain], type=part.type) for number, part in enumerate(sensitive.parts)

@@ -1,4 +1,4 @@
-"""Plans the publication of a request: the design, the remaining risks, and the reasons to refuse it."""
+"""Plans the publication of a request: the design, the remaining risks, and the reasons to refuse the request."""
 
 from __future__ import annotations
 
@@ -83,24 +83,24 @@ class PublicationPlan:
 
     choice: ChosenMechanism
     exposures: tuple[Attack, ...]
-    """An attacker's confidence from public columns, without the release and with it."""
+    """An attacker's confidence from public columns, without and with the release."""
     uniqueness: Uniqueness | None
     """The shares of unique records; None without a table."""
     notices: tuple[Notice, ...]
     column_predictions: tuple[ColumnPrediction, ...] = field(default=(), repr=False)
-    """The success of guessing the sensitive columns from public columns."""
+    """The success of guessing the sensitive columns from public columns alone."""
     gains: tuple[GroupingGain, ...] = ()
-    """The gain of publishing at each level of the hierarchy, for a plan."""
+    """The gain from publishing at each level of the hierarchy."""
     recodings: RecodingProposals | None = None
-    """Changes to public columns that leave fewer records unique; None if few are, or without a search."""
+    """Changes to public columns that make fewer records unique. None if few records are unique, or without a search."""
     spec: PrivacySpec | None = None
     """The privacy requirement."""
     column: str = "value"
     """The name of the protected column."""
     answers: tuple[PlannedAnswer, ...] = ()
-    """The data steward's questions, with their true numbers and the errors of a release."""
+    """The data steward's questions, with their true numbers and the standard errors in a simulated release."""
     columns: tuple[PlannedColumn, ...] = ()
-    """The columns of the table, and what would happen to them."""
+    """The columns of the table, with their treatment."""
     accepted_risks: AcceptedRisks = NO_ACCEPTED_RISKS
     """The stops that the request accepts."""
     request_digest: str = ""
@@ -125,8 +125,8 @@ class PublicationPlan:
     ) -> Document:
         """Makes one A4 page for the person who decides and signs. Private.
 
-        `context` is a TOML file of what only a person can state; the rest is left blank. `describe` is the description
-        of the release, or a TOML file.
+        `context` is a TOML file of statements that only a person can make. Missing statements are left blank.
+        `describe` is the description of the release, or a TOML file.
         """
         from sfumato._publish.decision_sheet import make_decision_sheet  # noqa: PLC0415 - a cycle
 
@@ -152,7 +152,7 @@ def open_table(request: Request, folder: Path, engine: Engine) -> Source:
 
 
 def decide_columns(request: Request, names: Sequence[str]) -> Request:
-    """The request with a role for every column that a name with `*` matches; checks the accepted columns."""
+    """The request with a role for every column that a name with `*` matches. The accepted columns are checked."""
     request = replace(request, schema=request.schema.resolve_patterns(names))
     for accepted in request.accept_disclosing:  # a column that is not published needs no acceptance
         matches = find_matches(accepted, names)
@@ -168,12 +168,12 @@ def decide_columns(request: Request, names: Sequence[str]) -> Request:
     return request
 
 
-def survey_table(  # noqa: PLR0913 - the request, and where it is read
+def survey_table(  # noqa: PLR0913 - the request and its source
     request: Request, source: Source, engine: Engine, folder: Path, draws: Draws, *, keeps: bool = False
 ) -> tuple[Request, TableScan]:
-    """Read the table once; and once more with rare values merged, if a mechanism merges them and there are any.
+    """Read the table once. If a mechanism merges rare values and there are any, read the table again with these merged.
 
-    With `keeps`, the rows may be cached, because they will be needed again.
+    With `keeps`, the rows may be cached for the next reading.
     """
     several_columns = [REGISTRY[name].several_columns for name in request.mechanism_names]
     max_combinations = max(
@@ -227,12 +227,12 @@ def plan(
     plan_file: str | Path | None = None,
     questions: Sequence[str] | str | Path = (),
 ) -> PublicationPlan:
-    """Plan a publication, with advice for the data steward; nothing is written.
+    """Plan a publication, with advice for the data steward. Nothing is written.
 
-    The plan file of an earlier publication gives its key, so the plan is that of the repeated release. Without one, or
-    if it does not exist yet, a key for planning only decides what is random: the same request gives the same plan.
-    `questions` are SQL questions, or the name of a file of them. Each is answered from the table, with the standard
-    error of one simulated release.
+    With the plan file of an earlier publication, its key is used, and the plan shows the repeated release. If there is
+    no plan file yet, random choices use a fixed key for planning only, so the same request gives the same plan.
+    `questions` are SQL questions, or the name of a file of questions. Each is answered from the table, with the
+    standard error from one simulated release.
     """
     from sfumato._publish.planned_answers import answer_before_publishing, list_questions  # noqa: PLC0415 - a cycle
 
@@ -301,10 +301,10 @@ def attack_plan(
     known_share: float = KNOWN_SHARE,
     seed: int | None = None,
 ) -> tuple[Attack, ...]:
-    """Simulate a release of this request, and run all attacks on it, to compare requests. Nothing is published.
+    """Simulate a release of this request, and run all attacks on the simulated release. Nothing is published.
 
-    Published values are drawn with a key that is discarded, or with a seed, to be repeatable. With `second`, the
-    attacker also has a second release of the same people.
+    Published values are drawn with a discarded key, or with a seed if the attacks must be repeatable. With `second`,
+    the attacker also has a second release of the same people.
     """
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), make_draws(seed)
@@ -338,7 +338,7 @@ def plan_counts(  # noqa: PLR0913 - a request has this many parts
     guarantee: str | None = None,
     options: Mapping[str, Any] = NO_OPTIONS,
 ) -> PublicationPlan:
-    """Plan from counts alone; nothing else is known of the table."""
+    """Plan from counts alone, without the table."""
     draws = Draws.for_planning()
     choose_plan = partial(choose, spec=spec, draws=draws, mechanism=mechanism, guarantee=guarantee, options=options)
     chosen = choose_plan(histogram, rivals=True)
@@ -350,7 +350,7 @@ def plan_counts(  # noqa: PLR0913 - a request has this many parts
 def make_publication_plan(
     request: Request, table_survey: TableScan, draws: Draws, mechanism: str | None = None, *, rivals: bool = False
 ) -> PublicationPlan:
-    """Choose a plan, and analyse its risks; use the given mechanism if a release is repeated."""
+    """Choose a plan, and analyse its risks. If a release is repeated, its mechanism is used."""
     chosen = choose(
         table_survey.histogram,
         request.spec,
@@ -385,7 +385,7 @@ def make_publication_plan(
 
 
 def _select_options(request: Request, repeated_mechanism: str | None) -> OptionValues:
-    """The options of the request; if a release is repeated, only those of its mechanism had an effect."""
+    """The options of the request. If a release is repeated, only the options of its mechanism are used."""
     if repeated_mechanism is None:
         return request.options
     return {name: values for name, values in request.options.items() if name == repeated_mechanism}
@@ -410,20 +410,20 @@ def list_column_notices(
         notices.append(Notice("records-alone", sentence, None, {"share": unique_share}))
     if not sample.is_whole:
         sentence = (
-            f"the risk of public columns was estimated on {sample.records:,} of {sample.total:,} records, a random "
-            "sample."
+            f"the risk of public columns was estimated on a random sample of {sample.records:,} of {sample.total:,} "
+            "records."
         )
         notices.append(Notice("records-sampled", sentence, None, {"records": sample.records, "total": sample.total}))
     for predictor in column_predictions:
         if predictor.is_predictive and risks.accepts_column(predictor.columns[0]):
             numbers: dict[str, NoticeNumber] = {"guessed": predictor.success, "blindly": predictor.blind_success}
             notices.append(
-                Notice("telling-column", f"{predictor.sentence}; this was accepted.", predictor.columns[0], numbers)
+                Notice("telling-column", f"{predictor.sentence}; you accepted this.", predictor.columns[0], numbers)
             )
         elif predictor.is_coarser and not predictor.is_predictive and not risks.accepts_column(predictor.columns[0]):
             sentence = (
-                f"public column {predictor.columns[0]!r} is a coarser form of {predictor.protected_column!r}, so "
-                "it discloses the group of every person's value with certainty; drop it "
+                f"public column {predictor.columns[0]!r} is a coarser form of {predictor.protected_column!r}, so it "
+                "discloses with certainty the group to which every person's value belongs; drop the column "
                 f"(`drop={[predictor.columns[0]]!r}`)."
             )
             notices.append(Notice("coarser-column", sentence, predictor.columns[0]))
@@ -438,16 +438,16 @@ def list_column_notices(
             share = disclosed_records / sample.records
             if share >= NOTABLE_DISCLOSED_SHARE and not risks.accepts_column(name) and name not in stopped:
                 sentence = (
-                    f"public column {name!r} discloses the {target.name!r} of {share:.1%} of the records: among "
-                    f"those with the same {name!r}, a value that is rare in the table (at most {bound.prior}) has "
-                    f"a share above {bound.posterior}; drop or coarsen the column."
+                    f"public column {name!r} discloses the {target.name!r} of {share:.1%} of the records. Their "
+                    f"value is rare in the table (a share of at most {bound.prior}), but has a share above "
+                    f"{bound.posterior} among records with the same {name!r}. Drop or coarsen the column."
                 )
                 notices.append(Notice("telling-groups", sentence, name, {"records": disclosed_records, "share": share}))
     return notices
 
 
 def list_plan_notices(chosen: ChosenMechanism, spec: PrivacySpec, column: str) -> list[Notice]:
-    """Notices about the chosen plan; a mechanism does not know the name of the column."""
+    """Notices about the chosen plan, with the name of the column, which a mechanism does not know."""
     notices = [Notice("mechanism-chosen", chosen.reason)] if chosen.reason and chosen.alternatives else []
     if spec.bound is not None and spec.bound.person_amplification > LARGEST_USUAL_AMPLIFICATION:
         notices.append(_make_weak_bound_notice(spec.bound))
@@ -471,7 +471,7 @@ def _make_weak_bound_notice(bound: BreachBound) -> Notice:
 
 
 def _make_shared_bound_notice(chosen: ChosenMechanism, bound: BreachBound) -> Notice:
-    """The cost of sharing the bound among the rows of a person."""
+    """The notice about the cost of sharing the bound among the rows of a person."""
     draws = Draws.for_planning()
     even_errors = [
         compute_even_error(chosen.mechanism, row_bound, chosen.mechanism.options(), draws, chosen.histogram)
@@ -479,17 +479,17 @@ def _make_shared_bound_notice(chosen: ChosenMechanism, bound: BreachBound) -> No
     ]
     factor = (even_errors[0] or math.inf) / (even_errors[1] or math.inf)
     sentence = (
-        f"up to {bound.rows} rows of a person share the bound: each row multiplies odds by at most "
+        f"up to {bound.rows} rows of a person share the bound, so each row multiplies an attacker's odds by at most "
         f"{float(bound.amplification):.3f} instead of {float(bound.person_amplification):.3f}. The error of a "
         f"count is {factor:.1f} times the error with one row per person. The risk of public columns is shown for "
-        "each row separately; an attacker who combines the rows of a person learns more, at most what the bound "
+        "each row separately. An attacker who combines the rows of a person learns more, but at most what the bound "
         "for persons allows."
     )
     return Notice("shared-bound", sentence, None, {"rows": bound.rows, "error_factor": factor})
 
 
 def list_notice_codes() -> tuple[str, ...]:
-    """Lists the codes of all notices; those of the mechanisms' remarks come last."""
+    """Lists the codes of all notices. The codes of the mechanisms' remarks come last."""
     explanations = [item.explanation for item in REGISTRY.values() if item.explanation is not None]
     return tuple(dict.fromkeys((*NOTICE_CODES, *(code for item in explanations for code in item.remark_codes))))
 
@@ -501,7 +501,7 @@ def check_decided(request: Request, names: Sequence[str]) -> None:
 
 
 def check_publishable(request: Request, publication_plan: PublicationPlan) -> None:
-    """Refuse plans in which no useful count is possible, and plans that protect less than they seem to."""
+    """Refuse plans that allow no useful count, and plans that protect less than they seem to."""
     chosen = publication_plan.choice
     chosen.mechanism.plan_rules.check_countable(chosen.plan)
     check_sub_tables(chosen, request.spec)

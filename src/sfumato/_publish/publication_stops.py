@@ -1,4 +1,4 @@
-"""Lists the decisions that the data steward must make before a table is published, each with its ways out."""
+"""Lists the decisions that the data steward must make before publishing, with the options for each."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MOST_PROPOSALS = 3
 
 
 def list_undecided_stops(request: Request, names: Sequence[str]) -> list[Notice]:
-    """Lists the stop for columns without a role; needs only the names of the columns."""
+    """Lists the stop for columns without a role, from the names of the columns alone."""
     undecided = request.schema.list_undecided(names)
     if not undecided:
         return []
@@ -51,7 +51,7 @@ def list_undecided_stops(request: Request, names: Sequence[str]) -> list[Notice]
     sentence = f"{len(undecided)} {has} no role yet: {_list_names(undecided)}. Nothing is published unless you say so."
     ways_out: tuple[str, ...] = (
         f"Publish unchanged: `public={list(undecided)!r}`.",
-        f"Leave out: `drop={list(undecided)!r}`.",
+        f"Drop: `drop={list(undecided)!r}`.",
     )
     if len(undecided) > MOST_NAMED:
         ways_out = (
@@ -69,7 +69,7 @@ def list_table_stops(
     column_predictions: Sequence[ColumnPrediction],
     recodings: RecodingProposals | None = None,
 ) -> list[Notice]:
-    """Lists the risks of the table that the data steward has not accepted; they hold for every mechanism."""
+    """Lists the risks of the table that the data steward has not accepted. These risks exist under every mechanism."""
     risks = request.accepted_risks
     stops = [
         *list_undecided_stops(request, [column.name for column in table_scan.columns]),
@@ -119,7 +119,7 @@ def _list_disclosing(
         worst, names = disclosing
         yield Notice(
             "column-discloses",
-            f"{worst.sentence}. Protecting {worst.protected_column!r} does not hide that.",
+            f"{worst.sentence}. Protecting {worst.protected_column!r} does not prevent this disclosure.",
             names[0],
             {"guessed": worst.success, "blindly": worst.blind_success},
             tuple(names),
@@ -256,8 +256,8 @@ def _list_uncovered(request: Request, table_scan: TableScan) -> Iterator[Notice]
         example = f", such as `prior='{proposed.prior}'` with `posterior='{proposed.posterior}'`"
     yield Notice(
         "values-uncovered",
-        f"the guarantee covers nobody: every value of {request.schema.sensitive_name!r} that occurs is more frequent "
-        f"than the prior {bound.prior}, so only its odds are bounded.",
+        f"the limit on an attacker's confidence covers nobody. Every value of {request.schema.sensitive_name!r} that "
+        f"occurs is more frequent than the prior {bound.prior}, so only an attacker's odds are bounded.",
         request.schema.sensitive_name,
         {"prior": str(bound.prior), "covered_share": 0.0},
         (),

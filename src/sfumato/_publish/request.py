@@ -35,22 +35,22 @@ class Request:
     """The request of a data steward: a table with the roles of its columns, a bound, and a mechanism."""
 
     table: Any = field(repr=False)
-    """Not part of the repr: a frame holds values, and an address may hold a password."""
+    """The table. It is not part of the repr, because a frame holds values, and an address may hold a password."""
     _: KW_ONLY
     schema: Schema
     spec: PrivacySpec
-    """The requirement for a person with as many rows as the schema allows."""
+    """The privacy requirement, for a person with as many rows as the schema allows."""
     mechanism: str = AUTO
     guarantee: str | None = None
-    """`any-prior`, `marginal-prior`, or None: the guarantee of the named mechanism, or any-prior if none is named."""
+    """`any-prior`, `marginal-prior`, or None for that of the named mechanism (any-prior without one)."""
     read: ReadOptions = DEFAULT_READ_OPTIONS
     """The options for reading the table."""
     options: Mapping[str, Any] = field(default_factory=lambda: NO_OPTIONS)
-    """The options of mechanisms by name; shared options apply to every mechanism that may be chosen."""
+    """The options of mechanisms by name. Shared options apply to every mechanism that may be chosen."""
     breach_limit: Fraction = BREACH_LIMIT
-    """The largest share of records that a public column may breach under a marginal prior."""
+    """The largest share of records for which a public column may break a bound of a marginal prior."""
     accept_marginal_prior: str = ""
-    """The reason to publish whatever the share of records that public columns breach."""
+    """The reason to publish whatever the share of records for which public columns break the bound."""
     accept_disclosing: Mapping[str, str] = field(default_factory=dict)
     """The reasons to publish public columns although they may be sensitive or disclose the sensitive column."""
     accept_exposure: str = ""
@@ -123,7 +123,7 @@ class Request:
 
     @property
     def digest(self) -> str:
-        """The digest of the request, with the options of every mechanism that could be chosen."""
+        """The digest of the request, including the options of every mechanism that could be chosen."""
         record = self.to_record()
         options = {name: dict(values) for name, values in record.options.items()}
         return compute_json_digest({"request": dict(record.request), "options": options})
@@ -135,7 +135,7 @@ class Request:
             self.spec.find_part_limit(Fraction(0))
 
     def to_record(self) -> RequestRecord:
-        """The record of the request for a plan file: enough to recognise the same request."""
+        """The record of the request in a plan file, by which the same request is recognised."""
         hierarchies = self.schema.hierarchies
         schema = {
             "roles": {name: role.value for name, role in sorted(self.schema.roles.items())},

@@ -1,4 +1,4 @@
-"""Reads request files: the options of `plan` and `publish`, stored in TOML beside the table.
+"""Reads request files, which hold the options of `plan` and `publish` in TOML.
 
     [table]
     path = "patients.csv"
@@ -64,12 +64,12 @@ ROWS_PER_PERSON, SURPLUS = "rows_per_person", "surplus"
 AT_RANDOM = re.compile("([0-9]{1,4}) at random")
 """The value of `rows_per_person` that also drops the further rows of a person."""
 TABLE = "table"
-"""The parameter that the table belongs to."""
+"""The parameter for the table."""
 
 
 @dataclass(frozen=True)
 class RequestKey:
-    """The form of a key's value, by the name of its setting."""
+    """The form of the value of a key."""
 
     parameter: str
     kind: type = str
@@ -144,7 +144,7 @@ def read_request(path: Path) -> Request:
 
 @dataclass(frozen=True)
 class RequestFile:
-    """The content of a request file, in the form of command-line arguments."""
+    """The content of a request file, as values of command-line parameters."""
 
     path: Path
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -154,7 +154,7 @@ class RequestFile:
 
     @classmethod
     def read(cls, path: Path) -> RequestFile:
-        """Read a file, and refuse what no option accepts."""
+        """Read a file, and refuse any key or value that no option accepts."""
         sections = read_toml(path, f"the request file {str(path)!r}", parse_float=str)
         reader = _SettingsReader(path, list_keys())
         for name, value in sections.items():
@@ -246,7 +246,7 @@ class _SettingsReader:
             self.settings[key.parameter] = self.convert_value(name, value, key)
 
     def convert_value(self, name: str, value: Any, key: RequestKey) -> Any:
-        """One value, in the type of the option."""
+        """Converts one value to the type of the option."""
         if key.kind is bool or key.kind is int:
             if type(value) is not key.kind:
                 raise self.make_type_error(name, "true or false" if key.kind is bool else "a whole number")
@@ -254,11 +254,11 @@ class _SettingsReader:
         if key.kind is Path:
             return self.resolve_path(name, value)
         if isinstance(value, str) or type(value) is int:
-            return str(value)  # numbers too: the option parses them exactly
+            return str(value)  # numbers too, because the option parses them exactly
         raise self.make_type_error(name, "a list of strings" if key.is_list else "a string in quotes, or a number")
 
     def resolve_path(self, name: str, value: Any) -> str:
-        """A path, relative to the working directory; addresses do not change."""
+        """A path relative to the working directory. An address does not change."""
         if not isinstance(value, str):
             raise self.make_type_error(name, "the name of a file, in quotes")
         address = Address.of(value, SpecError)
@@ -267,7 +267,7 @@ class _SettingsReader:
         return str(self.path.parent / value if address is None else address)
 
     def format_edges(self, column: str, value: Any) -> str:
-        """The edges of ranges in the form of the option."""
+        """The edges of ranges, in the form that the option has."""
         if isinstance(value, str):
             return value
         edges = value if isinstance(value, list) else [None]
@@ -296,7 +296,7 @@ class _SettingsReader:
         )
 
     def make_unknown_error(self, what: str, name: str, known_names: Iterable[str]) -> SpecError:
-        """The error for an unknown name."""
+        """The error for an unknown key or section."""
         (nearest,) = difflib.get_close_matches(name, list(known_names), 1, 0)
         return SpecError(
             f"the {what} in {str(self.path)!r} is unknown; the nearest known name is {nearest!r}.",

@@ -1,4 +1,4 @@
-"""Builds a request from user settings: the options of a command, or the lines of a request file."""
+"""Builds a request from user settings, which are options of a command or lines of a request file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DEFAULTS: Mapping[str, Any] = {
     "breach_limit": str(BREACH_LIMIT),
     "unique_limit": str(UNIQUE_LIMIT),
 }
-"""The default settings; those of a bound and of mechanisms are None."""
+"""The default settings. The settings of a bound and of mechanisms have the default None."""
 
 
 def list_bound_flags() -> list[Flag]:
@@ -51,7 +51,7 @@ def list_bound_flags() -> list[Flag]:
 
 
 def list_mechanism_flags() -> list[tuple[AnyMechanism, str, Flag]]:
-    """Lists the settings of each mechanism, with the field of its options."""
+    """Lists the settings of each mechanism, with the matching fields of its options."""
     return [(mechanism, name, flag) for mechanism in REGISTRY.values() for name, flag in list_flags(mechanism.options)]
 
 
@@ -60,13 +60,13 @@ def convert_setting(flag: Flag, value: Any) -> Any:
     choices = flag.choices or (tuple(flag.kind) if isinstance(flag.kind, EnumMeta) else ())
     if choices and value not in choices:
         raise SpecError(
-            f"{flag.name!r} is {value!r}, and must be one of {', '.join(choices)}.",
+            f"{flag.name!r} is {value!r} and must be one of {', '.join(choices)}.",
             code="unknown-choice",
             fields={"argument": flag.name, "given": str(value)},
         )
     if flag.minimum is not None and value < flag.minimum:
         raise SpecError(
-            f"{flag.name!r} is {value}, and must be at least {flag.minimum}.",
+            f"{flag.name!r} is {value} and must be at least {flag.minimum}.",
             code="number-too-small",
             fields={"argument": flag.name, "given": value, "smallest": flag.minimum},
         )
@@ -74,9 +74,9 @@ def convert_setting(flag: Flag, value: Any) -> Any:
 
 
 def make_request(table: Any, settings: Mapping[str, Any], options: Mapping[str, Any] | None = None) -> Request:
-    """Builds the request for a table from settings by name; missing settings have their defaults.
+    """Builds the request for a table from settings by name. Missing settings have their defaults.
 
-    The options of mechanisms come from the settings, unless `options` are given.
+    Without `options`, the options of mechanisms are taken from the settings.
     """
     flags = (*list_bound_flags(), *(flag for _, _, flag in list_mechanism_flags()))
     settings = {**dict.fromkeys(flag.name for flag in flags), **DEFAULTS, **settings}
@@ -118,7 +118,7 @@ def make_schema(settings: Mapping[str, Any]) -> Schema:
             "`sensitive=` and `compound=` were both given; name all columns to protect in `compound=`.",
             code="sensitive-with-compound",
         )
-    if len(person) > 1:  # otherwise the last one would win, and the other column would be published unchanged
+    if len(person) > 1:  # otherwise the last name would win, and the other column would be published unchanged
         raise SchemaError(
             f"`person=` was given {len(person)} times; name one column.",
             code="several-person-columns",
@@ -151,8 +151,8 @@ def make_schema(settings: Mapping[str, Any]) -> Schema:
 def make_options(settings: Mapping[str, Any], spec: PrivacySpec) -> dict[str, Any]:
     """Builds the given options, by the name of the mechanism that they belong to.
 
-    An option that several mechanisms share goes to those that meet the request. If none of them does, it goes to the
-    first mechanism that has it, which is refused when a plan is chosen.
+    An option that several mechanisms share applies to those that meet the request. If none of them does, it applies to
+    the first mechanism that has the option, and choosing a plan refuses that mechanism.
     """
     owners_by_parameter: dict[str, list[tuple[AnyMechanism, str]]] = {}
     values: dict[str, Any] = {}
@@ -169,7 +169,7 @@ def make_options(settings: Mapping[str, Any], spec: PrivacySpec) -> dict[str, An
 
 
 def parse_assignments(assignments: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:
-    """Splits `NAME=VALUE` assignments; before edges of ranges, the name of a column may contain the sign."""
+    """Splits `NAME=VALUE` at the first equals sign, or with `at_last` at the last one."""
     if (wrong := next((assignment for assignment in assignments if "=" not in assignment), None)) is not None:
         raise SchemaError(f"{wrong!r} should be written as {form}.", code="wrong-assignment", fields={"form": form})
     pairs = [split_assignment(item, at_last=at_last) for item in assignments]

@@ -1,4 +1,4 @@
-"""Saves pages as files: whole or not at all, and readable only by their owner where they are private."""
+"""Saves pages as files, completely or not at all. A private page is readable only by its owner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check_place(target: Path, *, force: bool) -> None:
     """Refuses a file that exists, that a browser would not open, or that lies inside a release."""
     if target.suffix.lower() not in SUFFIXES:
         raise TargetError(
-            f"a page opens in a browser: name a file that ends in .html, not {str(target)!r}.",
+            f"a page is opened in a browser; name a file that ends in .html, not {str(target)!r}.",
             code="wrong-ending",
             fields={"file": str(target), "ending": ".html"},
         )
@@ -41,6 +41,6 @@ class SavablePage(Protocol):
 
 
 def save(page: SavablePage, target: Path, *, force: bool) -> None:
-    """Writes a page, whole or not at all; a private page is readable only by its owner."""
+    """Writes a page, completely or not at all. A private page is readable only by its owner."""
     check_place(target, force=force)
     place_file(page.to_html(), target, "the page", force=force, mode=0o600 if page.is_private else 0o666)

@@ -1,4 +1,4 @@
-"""The risks that a data steward accepted, each with a reason; published even if there was nothing to warn about."""
+"""The risks that a data steward accepted, each with a reason. They are published even if no warning was given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sfumato._request.schema import ANY_CHARACTERS, find_matches
 from sfumato.errors import SpecError
 
 BREACH_LIMIT = Fraction(1, 100)
-"""The usual limit on the share of records that a public column may breach under the marginal prior."""
+"""The usual limit on the share of records for which a public column breaks a bound of the marginal prior."""
 UNIQUE_LIMIT = Fraction(1, 20)
 """The usual limit on the share of records that are unique on the public columns."""
 FEWEST_WORDS = 2
@@ -26,7 +26,7 @@ OLD_KEYS = ("telling", "exposure", "marginal_prior")
 PLACEHOLDER = "REASON"
 """Stands for the words of the data steward in a way out."""
 NO_REASON = "no reason was recorded"
-"""The reason in releases that are older than reasons."""
+"""The text in place of a reason, for releases of versions that did not record reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,15 @@ class AcceptedRisks:
     uncovered_values: str = ""
     """The reason to publish although every value is more frequent than the prior."""
     exposure: str = ""
-    """The reason to publish although public columns together with the release raise beliefs above the caps."""
+    """The reason to publish although an attacker's confidence, from public columns and the release, may exceed the
+    caps.
+    """
     marginal_prior: str = ""
     """The reason to publish although public columns break a bound that holds for the marginal prior."""
     unique_limit: Fraction = UNIQUE_LIMIT
     breach_limit: Fraction = BREACH_LIMIT
     public_patterns: tuple[str, ...] = ()
-    """Names with `*` by which columns were made public, instead of one by one."""
+    """Patterns with `*` that made columns public, instead of names for single columns."""
 
     def accepts_column(self, name: str) -> bool:
         """Whether the risk of a public column was accepted."""
@@ -62,7 +64,8 @@ class AcceptedRisks:
             ("accept_unique", "many records may be unique on the public columns", self.unique_records),
             (
                 "accept_uncovered",
-                "every value may be more frequent than the prior, so that only its odds are bounded",
+                "every value may be more frequent than the prior, so that the release bounds only the odds of each "
+                "value",
                 self.uncovered_values,
             ),
             ("accept_exposure", "public columns together with this release may exceed the bound", self.exposure),
@@ -77,11 +80,11 @@ class AcceptedRisks:
     def _list_settings(self) -> list[str]:
         limits = [
             ("unique-limit", "records that are unique on the public columns", self.unique_limit, UNIQUE_LIMIT),
-            ("breach-limit", "records that a public column may breach", self.breach_limit, BREACH_LIMIT),
+            ("breach-limit", "records for which a public column may break the bound", self.breach_limit, BREACH_LIMIT),
         ]
         sentences = [
             f"The publisher set the limit on {what} to {format_exact_percent(float(limit))} (option {argument}); "
-            f"usual is {format_exact_percent(float(usual))}."
+            f"the usual limit is {format_exact_percent(float(usual))}."
             for argument, what, limit, usual in limits
             if limit != usual
         ]
@@ -93,7 +96,7 @@ class AcceptedRisks:
         return sentences
 
     def to_json(self) -> Json:
-        """Writes the accepted risks as a manifest has them."""
+        """Writes the accepted risks in the form of a manifest."""
         reasons = {
             "unique": self.unique_records,
             "uncovered": self.uncovered_values,
@@ -110,7 +113,7 @@ class AcceptedRisks:
 
     @classmethod
     def from_json(cls, entries: JsonView) -> Self:
-        """Reads the accepted risks from a manifest; older ones have no reasons."""
+        """Reads the accepted risks from a manifest. Older manifests have no reasons."""
         if "telling" in entries:
             columns = tuple((str(name), NO_REASON) for name in entries["telling"])
             has_reason = {True: NO_REASON, False: ""}
@@ -161,7 +164,7 @@ def read_reason(argument: str, reason: object) -> str:
 
 
 def read_column_reasons(argument: str, reasons: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The accepted columns with their reasons; every column needs one."""
+    """The accepted columns with their reasons; every column needs a reason."""
     if not isinstance(reasons, Mapping):
         raise SpecError(
             f"`{argument}=` needs a reason for each column, such as {{'ward': 'is on the door of the room'}}.",

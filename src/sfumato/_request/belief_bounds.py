@@ -1,7 +1,7 @@
-"""Privacy requests as exact rationals: one frozen class for each definition.
+"""Privacy requests in exact numbers, with one frozen class for each privacy definition.
 
-A request describes itself: its options on the command line, its entry in a plan file and its sentence. It also turns
-into exact bounds for a table, and says how far beliefs about one column of a compound may rise.
+Each class states its command-line options, its entry in a plan file and its sentence. It also computes exact bounds for
+a table, and how far an attacker's confidence may rise for one column of a compound.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class PrivacySpec(ABC):
     COMPANION_FLAGS: ClassVar[tuple[Flag, ...]] = ()
     """Options of another kind of request that may be given together with its own."""
     FLAGS_TEXT: ClassVar[str]
-    """The options that make such a request, in words."""
+    """The options that state such a request, in words."""
     REQUIREMENT_TEXT: ClassVar[str]
     """The request that a mechanism of this kind needs, in words."""
     RESOLVED_KIND: ClassVar[type[PrivacySpec] | None] = None
-    """The kind of request that it becomes for a given table, if that is another kind."""
+    """The kind of request that this request turns into for a given table, if that is another kind."""
     IS_COLUMNWISE: ClassVar[bool] = False
-    """Whether it can protect several sensitive columns, each on its own."""
+    """Whether such a request can protect several sensitive columns, each on its own."""
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
@@ -66,11 +66,11 @@ class PrivacySpec(ABC):
 
     @property
     def rows(self) -> int:
-        """The number of rows a person for which the bound holds."""
+        """The number of rows per person for which the bound holds."""
         return 1
 
     def share_among_rows(self, rows: int) -> PrivacySpec:
-        """The same request for persons with up to this many rows; refused where rows cannot share the bound."""
+        """The same request for persons with up to this many rows. It is refused where rows cannot share the bound."""
         if rows == 1:
             return self
         raise SpecError(
@@ -80,15 +80,15 @@ class PrivacySpec(ABC):
         )
 
     def resolve(self, histogram: Histogram) -> PrivacySpec:
-        """The request itself, or the one that follows from the shares of the table."""
+        """The request itself, or the request that follows from it and the shares of the values in the table."""
         return self
 
     def adapt_to(self, kind: type[AdaptedSpec]) -> AdaptedSpec | None:
-        """A request of another kind that is at least as strict; None where there is none."""
+        """A request of another kind that is at least as strict; None if there is none."""
         return self if isinstance(self, kind) else None
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
-        """The largest permitted belief in each value, 1 for unprotected ones; for resolved requests only."""
+        """The largest permitted confidence in each value, and 1 for unprotected values. For resolved requests only."""
         return (Fraction(1),) * len(values)
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
@@ -99,9 +99,11 @@ class PrivacySpec(ABC):
         return self.bound
 
     def find_part_limit(self, share: Fraction) -> Fraction | None:
-        """The largest permitted belief in a value of one column of a compound, by its share; None without a limit.
+        """The largest permitted confidence in a value of one column of a compound, by the value's share.
 
-        The request is about combinations; a value of one column is a statement about several of them.
+        None without a limit.
+
+        The request is about combinations of values. A value of one column occurs in several combinations.
         """
         raise InfeasibleError(
             "caps and diversity of combinations do not protect the single columns. Make buckets for one column, or "
@@ -112,18 +114,18 @@ class PrivacySpec(ABC):
 
 
 SEVERAL_ROWS_REASON = (
-    "several rows a person can be protected only by one bound for all statements (mechanisms uniform, subset, "
-    "levels). If each value has its own bound, a harmless value in another row can raise the belief in a protected "
-    "one."
+    "several rows per person can be protected only by one bound for all statements (mechanisms uniform, subset, "
+    "levels). If each value has its own bound, a harmless value in another row can raise an attacker's confidence in "
+    "a protected value."
 )
-"""The reason why only some requests and mechanisms hold for persons with several rows."""
+"""The reason why only some requests and mechanisms can protect persons with several rows."""
 
 AdaptedSpec = TypeVar("AdaptedSpec", bound=PrivacySpec)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class BreachBound(PrivacySpec):
-    """Bounds how far a belief may rise: from at most `prior` to at most `posterior`.
+    """Bounds an attacker's confidence. Confidence of at most `prior` may rise to at most `posterior`.
 
     Source: Evfimievski, Gehrke and Srikant 2003 ((rho1, rho2)-privacy).
     If a person has several rows, all of them together multiply the odds by at most the whole factor, and each row by
@@ -132,8 +134,8 @@ class BreachBound(PrivacySpec):
     """
 
     FLAGS: ClassVar = (
-        Flag("prior", "Beliefs up to this are protected: 1/10, 0.02, 2%.", metavar="R"),
-        Flag("posterior", "No such belief rises above this: 1/3, 0.5, 50%.", metavar="R"),
+        Flag("prior", "Confidence up to this before the release is limited: 1/10, 0.02, 2%.", metavar="R"),
+        Flag("posterior", "Such confidence rises to at most this: 1/3, 0.5, 50%.", metavar="R"),
     )
     FLAGS_TEXT: ClassVar = "`prior=` with `posterior=`"
     REQUIREMENT_TEXT: ClassVar = "one bound (`spec=BreachBound(...)`)"
@@ -147,15 +149,16 @@ class BreachBound(PrivacySpec):
         object.__setattr__(self, "posterior", parse_exact(posterior, "the posterior"))
         object.__setattr__(self, "rows", rows)
         for name, belief in (("prior", self.prior), ("posterior", self.posterior)):
-            if belief.denominator == 1 and 1 < belief < 100:  # noqa: PLR2004 - what percent can be
+            if belief.denominator == 1 and 1 < belief < 100:  # noqa: PLR2004 - a percentage
                 raise SpecError(
-                    f"the {name} is {belief}, but a belief lies between 0 and 1. For a percentage, write {belief}%.",
+                    f"the {name} is {belief}, but it must be between 0 and 1. For a percentage, write {belief}%.",
                     code="belief-out-of-range",
                     fields={"argument": name, "given": str(belief)},
                 )
         if self.prior <= 0:
             raise SpecError(
-                f"the prior is {self.prior} and must be above 0. It is the largest belief to protect, such as 1/10.",
+                f"the prior is {self.prior} and must be above 0. It is the largest confidence before the release "
+                "that is protected, such as 1/10.",
                 code="belief-out-of-range",
                 fields={"argument": "prior", "given": str(self.prior)},
             )
@@ -168,15 +171,15 @@ class BreachBound(PrivacySpec):
             )
         if self.prior >= self.posterior:
             raise SpecError(
-                f"the prior {self.prior} must be below the posterior {self.posterior}. The bound limits how far a "
-                "belief may rise, and no table can be published if it may not rise at all.",
+                f"the prior {self.prior} must be below the posterior {self.posterior}. The bound limits how far an "
+                "attacker's confidence may rise. No table can be published if it may not rise.",
                 code="prior-not-below-posterior",
                 fields={"prior": str(self.prior), "posterior": str(self.posterior)},
             )
         if self.amplification == 1:
             raise SpecError(
-                f"with {rows} rows a person, the share of the bound for one row is too small to publish anything. "
-                "Allow fewer rows (`rows_per_person=`), publish one row a person (`one_row=`), or raise the "
+                f"with {rows} rows per person, the share of the bound for one row is too small to publish anything. "
+                "Allow fewer rows (`rows_per_person=`), publish one row per person (`one_row=`), or raise the "
                 "posterior.",
                 code="bound-too-small-for-rows",
                 fields={"rows": rows},
@@ -184,7 +187,7 @@ class BreachBound(PrivacySpec):
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
-        """Makes a bound from both its ends; refuses a missing one by name."""
+        """Makes a bound from a prior and a posterior. If one is missing, the error names it."""
         if lacking := " and ".join(f"`{flag.name}=`" for flag in cls.FLAGS if flag.name not in arguments):
             proposed = propose_bound()
             raise SpecError(
@@ -197,26 +200,26 @@ class BreachBound(PrivacySpec):
 
     @classmethod
     def from_odds(cls, amplification: Fraction) -> Self:
-        """A bound on odds alone: they may rise by exactly this factor, starting from a negligible prior."""
+        """A bound on odds alone. From a negligible prior, they may rise by exactly this factor."""
         posterior_odds = amplification * SMALLEST_PRIOR
         return cls(SMALLEST_PRIOR, posterior_odds / (posterior_odds + 1 - SMALLEST_PRIOR))
 
     @property
     def is_odds_only(self) -> bool:
-        """Whether the bound limits only odds: its ends then say no more than its amplification."""
+        """Whether the bound limits only odds. Its prior and posterior then say no more than its amplification."""
         return self.prior == SMALLEST_PRIOR
 
     @property
     def belief_bound(self) -> BreachBound | None:
-        """The bound itself if its ends were requested; None if it stands for odds alone and limits no belief."""
+        """The bound itself if a prior and a posterior were requested. None if it limits only odds."""
         return None if self.is_odds_only else self
 
     @classmethod
     def from_json(cls, entries: JsonView) -> Self:
-        """Reads the bound from a design, with one row a person unless the design says otherwise."""
+        """Reads the bound from a design. A design without a number of rows per person has one row per person."""
         rows = int(entries.get("rows_per_person", 1))
         if not 1 <= rows <= MOST_ROWS:
-            raise SpecError("the number of rows a person is out of range.", code="rows-out-of-range")
+            raise SpecError("the number of rows per person is out of range.", code="rows-out-of-range")
         return cls(entries["prior"], entries["posterior"], rows)
 
     @property
@@ -230,7 +233,7 @@ class BreachBound(PrivacySpec):
         return find_root_below(self.person_amplification, self.rows)
 
     def share_among_rows(self, rows: int) -> BreachBound:
-        """The bound of a person, shared among the rows."""
+        """The same bound, shared among this number of rows of a person."""
         return BreachBound(self.prior, self.posterior, rows)
 
     @property
@@ -240,16 +243,16 @@ class BreachBound(PrivacySpec):
 
     @property
     def summary(self) -> str:
-        """Both ends of the bound, in a few words."""
+        """The prior and the posterior, in a few words."""
         return f"{self.prior} to {self.posterior}"
 
     @property
     def sentence(self) -> str:
         """The bound in plain words."""
-        return f"no belief of at most {self.prior} may rise above {self.posterior}."
+        return f"an attacker's confidence of at most {self.prior} may not rise above {self.posterior}."
 
     def to_json(self) -> Json:
-        """Writes both ends exactly, and the rows a person if there may be several."""
+        """Writes the prior and the posterior exactly, and the number of rows per person if that is above 1."""
         row_entry = {"rows_per_person": self.rows} if self.rows > 1 else {}
         return {"prior": str(self.prior), "posterior": str(self.posterior), **row_entry}
 
@@ -268,15 +271,15 @@ PROPOSED_BOUNDS = (
     (4, ("1/4", "3/5")),
     (9, ("1/5", "1/2")),
 )
-"""The proposed prior and posterior for columns with up to so many values."""
+"""Pairs of a number of values, and the bound proposed for columns with at most that many values."""
 USUAL_BOUND = ("1/10", "1/3")
 """The proposal for more values, or an unknown number of them."""
 
 
 def propose_bound(domain_size: int | None = None) -> BreachBound:
-    """A bound to begin with, for a sensitive column with so many values.
+    """Proposes a first bound for a sensitive column, by its number of values.
 
-    With few values, each is more frequent than 1/10 of the people, so that a prior of 1/10 would cover none of them.
+    If a column has few values, more than 1/10 of the people have each value, so a prior of 1/10 would cover none.
     """
     numbers = next((numbers for most, numbers in PROPOSED_BOUNDS if domain_size and domain_size <= most), USUAL_BOUND)
     return BreachBound(*numbers)
@@ -284,19 +287,19 @@ def propose_bound(domain_size: int | None = None) -> BreachBound:
 
 @dataclass(frozen=True, slots=True)
 class BreachBoundPerValue(PrivacySpec):
-    """A separate bound for each value; a value without one is not protected.
+    """A separate bound for each value. A value without a bound is not protected.
 
     Source: the fine-grain model, in which a harmless value may be published unchanged more often.
     Notation: rho1i = prior, rho2i = posterior and gamma_i = amplification of the bound of value i.
     """
 
-    FLAGS: ClassVar = (Flag("bounds", "A bound for each value instead: a CSV of value,prior,posterior.", Path, "CSV"),)
+    FLAGS: ClassVar = (Flag("bounds", "One bound per value: a CSV of value,prior,posterior.", Path, "CSV"),)
     FLAGS_TEXT: ClassVar = "`bounds=`"
     REQUIREMENT_TEXT: ClassVar = "a bound for each value (`spec=BreachBoundPerValue(...)` or `spec=Tolerance(...)`)"
 
     bounds: Mapping[Value, BreachBound]
     tolerance: Fraction | None = None
-    """The factor that produced the bounds from shares, if there was one."""
+    """The factor by which the bounds follow from shares, if they do."""
 
     def __post_init__(self) -> None:
         if not self.bounds:
@@ -312,7 +315,7 @@ class BreachBoundPerValue(PrivacySpec):
 
     @classmethod
     def from_bounds(cls, values: Sequence[Value], bounds: Sequence[BreachBound | None]) -> Self | None:
-        """The request that the bounds of a design come from; None where no value has a requested bound."""
+        """The request behind the bounds of a design; None if no value has a requested bound."""
         pairs = zip(values, bounds, strict=True)
         bounds_by_value = {
             value: bound for value, bound in pairs if bound is not None and bound.belief_bound is not None
@@ -321,12 +324,12 @@ class BreachBoundPerValue(PrivacySpec):
 
     @classmethod
     def from_tolerance(cls, histogram: Histogram, tolerance: Exact) -> BreachBoundPerValue:
-        """Lets the belief in each value rise from its share to `tolerance` times its share.
+        """Lets an attacker's confidence in each value rise from the value's share to `tolerance` times the share.
 
-        Shares are first rounded down. The amplification that a tolerance allows grows with the share, so rounding down
-        is the strict side. The bounds then disclose no more than the rounded shares.
-        A share that is rounded to zero has the amplification of the tolerance itself, which is the limit. A value has
-        no bound if `tolerance` times its share reaches 1, as in the paper.
+        Shares are rounded down first, and the bounds disclose no more than the rounded shares. A larger share would
+        allow a larger amplification, so rounding down makes the bounds stricter. A share that is rounded to zero has
+        the smallest amplification, which is the tolerance itself. As in the paper, a value has no bound if `tolerance`
+        times its share is 1 or more.
         """
         factor, total = Tolerance(tolerance).factor, histogram.total
         bounds: dict[Value, BreachBound] = {}
@@ -336,7 +339,7 @@ class BreachBoundPerValue(PrivacySpec):
                 bounds[value] = BreachBound(prior, factor * prior) if prior else BreachBound.from_odds(factor)
         if not bounds:
             raise SpecError(
-                f"with a tolerance of {factor} the belief in every value may rise to certainty, so nothing would be "
+                f"with a tolerance of {factor} an attacker may become certain of every value, so nothing would be "
                 "protected. Choose a smaller tolerance.",
                 code="nothing-protected",
                 fields={"tolerance": str(factor)},
@@ -372,7 +375,7 @@ class BreachBoundPerValue(PrivacySpec):
     @property
     def sentence(self) -> str:
         """The bounds in plain words."""
-        return f"the belief in each of {len(self.bounds)} values may rise no further than its own bound."
+        return f"an attacker's confidence in each of {len(self.bounds)} values is limited by the value's own bound."
 
     def to_json(self) -> Json:
         """Writes each bound by its value."""
@@ -384,10 +387,10 @@ class BreachBoundPerValue(PrivacySpec):
         return self
 
     def adapt_to(self, kind: type[AdaptedSpec]) -> AdaptedSpec | None:
-        """One bound for all values: the one with the smallest amplification, which is the strictest.
+        """The strictest of the bounds, which has the smallest amplification, as one bound for all values.
 
-        If the bounds follow shares, no amplification is below that of the tolerance itself. The tolerance is used
-        instead, because it discloses nothing about shares.
+        If the bounds follow from shares, the tolerance itself is used as the amplification. No bound is stricter, and
+        the tolerance discloses nothing about shares.
         """
         if isinstance(self, kind):
             return self
@@ -398,11 +401,11 @@ class BreachBoundPerValue(PrivacySpec):
         return strictest if isinstance(strictest, kind) else None
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
-        """The strictest of the bounds; if they follow shares, only the amplification is common to all."""
+        """The strictest of the bounds. If they follow from shares, only the odds are bounded alike for all values."""
         return None if self.tolerance is not None else self.adapt_to(BreachBound)
 
     def find_part_limit(self, share: Fraction) -> Fraction | None:
-        """Refuses: bounds for combinations do not bound the single columns."""
+        """Refuses, because bounds for combinations do not bound the single columns."""
         raise InfeasibleError(
             "bounds for combinations do not protect the single columns. Use a tolerance (`spec=Tolerance(...)`), or "
             "one bound (`spec=BreachBound(...)`), which covers every statement.",
@@ -415,19 +418,19 @@ class BreachBoundPerValue(PrivacySpec):
         return [Fraction(1) if bound is None else bound.posterior for bound in self.list_bounds(values)]
 
     def list_bounds(self, values: Sequence[Value]) -> tuple[BreachBound | None, ...]:
-        """The bound of each value of a domain; a value that is not a string may be named by its string."""
+        """The bound of each value of a domain. A number or a date in the file may be written as text."""
         return match_to_domain(self.bounds, values, "bound")
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Tolerance(PrivacySpec):
-    """Bounds from the table's own shares: a belief may rise from a share to `factor` times that share.
+    """Bounds from shares of the table. Confidence in a value may rise from its share to `factor` times its share.
 
     Notation: theta = factor.
     """
 
     FLAGS: ClassVar = (
-        Flag("tolerance", "Bounds from shares: the belief in a value may rise to R times its share.", metavar="R"),
+        Flag("tolerance", "Confidence in a value may rise to R times the value's share of records.", metavar="R"),
     )
     FLAGS_TEXT: ClassVar = "`tolerance=`"
     REQUIREMENT_TEXT: ClassVar = BreachBoundPerValue.REQUIREMENT_TEXT
@@ -439,7 +442,8 @@ class Tolerance(PrivacySpec):
         object.__setattr__(self, "factor", parse_exact(factor, "the tolerance"))
         if self.factor <= 1:
             raise SpecError(
-                f"the tolerance is {self.factor} and must be above 1. It is the factor by which a belief may rise.",
+                f"the tolerance is {self.factor} and must be above 1. It is the factor by which an attacker's "
+                "confidence may rise.",
                 code="tolerance-out-of-range",
                 fields={"given": str(self.factor)},
             )
@@ -457,7 +461,8 @@ class Tolerance(PrivacySpec):
     @property
     def sentence(self) -> str:
         """The tolerance in plain words."""
-        return f"the belief in a value may rise from its share to at most {self.factor} times its share."
+        share_text = f"from the value's share to at most {self.factor} times the share"
+        return f"an attacker's confidence in a value may rise {share_text}."
 
     def to_json(self) -> Json:
         """Writes the factor exactly."""
@@ -468,5 +473,5 @@ class Tolerance(PrivacySpec):
         return BreachBoundPerValue.from_tolerance(histogram, self.factor)
 
     def find_part_limit(self, share: Fraction) -> Fraction | None:
-        """Bounds that grow with the share also hold for sums of values; this proves it for the given table."""
+        """The same rule for the share of several values together. Bounds that grow with the share hold for sums."""
         return self.factor * share if self.factor * share < 1 else None

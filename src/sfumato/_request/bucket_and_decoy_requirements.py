@@ -1,4 +1,4 @@
-"""Requests about groups of records: each value's share of a bucket, and the decoys of a record.
+"""Requests about groups of records. They limit the share of each value in a bucket, or ask for decoys for each record.
 
 Their guarantees hold against an attacker who knows only which group a record is in.
 """
@@ -24,9 +24,9 @@ from sfumato.errors import InfeasibleError, SpecError
 
 @dataclass(frozen=True, slots=True)
 class ShareCap(PrivacySpec):
-    """Caps the share that each value may have of any bucket: the largest belief that the bucket alone allows.
+    """Caps the share of any bucket that each value may have, which is an attacker's confidence from the bucket alone.
 
-    Source: F'-privacy, in which each value has a cap of its own; a value that is not named has the cap 1.
+    Source: F'-privacy, in which each value has a cap of its own; the cap of an unnamed value is 1.
     Notation: f'_i = cap of value i.
     """
 
@@ -58,7 +58,7 @@ class ShareCap(PrivacySpec):
 
     @classmethod
     def from_shares(cls, histogram: Histogram, factor: Exact, offset: Exact = 0) -> ShareCap:
-        """The cap min(1, factor * share + offset) for each value."""
+        """Gives each value the cap min(1, factor * share + offset)."""
         cap = LinearCap(factor, offset)
         pairs = zip(histogram.values, histogram.shares, strict=True)
         # A value that nobody has is in no bucket, so its cap has no effect; it must still be a valid cap.
@@ -88,7 +88,7 @@ class ShareCap(PrivacySpec):
         return f"in any bucket, the share of each of {len(self.caps)} values may be at most its own cap."
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
-        """The bound from the largest share, which an attacker knows as prior, to the smallest limit of a value."""
+        """The bound from the largest share of a value, as prior, to the smallest limit of a value, as posterior."""
         return make_bound_from_limits(histogram, self.list_limits(histogram.values))
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
@@ -207,7 +207,7 @@ class Diversity(PrivacySpec):
         return f"every bucket holds at least {self.ell} different values, each at most once."
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
-        """The bound from the largest share, which an attacker knows as prior, to the smallest limit of a value."""
+        """The bound from the largest share of a value, as prior, to the smallest limit of a value, as posterior."""
         return make_bound_from_limits(histogram, self.list_limits(histogram.values))
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
@@ -254,7 +254,7 @@ class DecoyGroups(PrivacySpec):
         return f"every record publishes a value drawn from {self.group_size} records with different values."
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
-        """The bound from the largest share, which an attacker knows as prior, to the smallest limit of a value."""
+        """The bound from the largest share of a value, as prior, to the smallest limit of a value, as posterior."""
         return make_bound_from_limits(histogram, self.list_limits(histogram.values))
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:

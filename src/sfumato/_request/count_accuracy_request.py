@@ -1,4 +1,4 @@
-"""A request for decoys by the errors of counts: small counts unreliable, large ones accurate."""
+"""A request for decoys, stated by the errors of counts. Small counts shall be unreliable, and large counts accurate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGEST_SMALL = 20
 
 @dataclass(frozen=True, slots=True, init=False)
 class CountThresholds(PrivacySpec):
-    """The smallest groups that make small published counts unreliable enough and large ones accurate enough.
+    """Asks for the smallest groups that make small published counts unreliable and large published counts accurate.
 
     A published count is off if its error exceeds a share of the true count. The thresholds concern only the published
     count of a value in the whole table. For a person, only the guarantee of groups follows from them.
@@ -34,18 +34,18 @@ class CountThresholds(PrivacySpec):
 
     FLAGS: ClassVar = (
         Flag(
-            "off_by", "Group size from thresholds: a count is off if its error exceeds R times the count.", metavar="R"
+            "off_by", "Find the group size from thresholds. A count is off if its error exceeds R of it.", metavar="R"
         ),
         Flag(
             "small_count",
-            "See `off_by=`: counts up to N must be off with a chance of at least `small_chance=`.",
+            "Counts up to N must be off (see `off_by=`) with a chance of at least `small_chance=`.",
             int,
             "N",
         ),
         Flag("small_chance", "See `small_count=`.", metavar="R"),
         Flag(
             "large_count",
-            "See `off_by=`: counts from N on must be off with a chance of at most `large_chance=`.",
+            "Counts of at least N must be off (see `off_by=`) with a chance of at most `large_chance=`.",
             int,
             "N",
         ),
@@ -96,7 +96,7 @@ class CountThresholds(PrivacySpec):
             )
         if (large_count is None) != (large_chance is None):
             raise SpecError(
-                "large counts need both `large_count=` and `large_chance=`. Give the other one too.",
+                "large counts need both `large_count=` and `large_chance=`. Give both or neither.",
                 code="incomplete-thresholds",
                 fields={"lacking": "`large_count=`" if large_count is None else "`large_chance=`"},
             )
@@ -109,7 +109,7 @@ class CountThresholds(PrivacySpec):
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
-        """Makes the request from all thresholds; refuses a missing one by name."""
+        """Makes the request from all thresholds. If a threshold is missing, the error names it."""
         needed = cls.FLAGS[:3]
         if lacking := " and ".join(f"`{flag.name}=`" for flag in needed if flag.name not in arguments):
             raise SpecError(
@@ -149,16 +149,22 @@ class CountThresholds(PrivacySpec):
         return entries
 
     def resolve(self, histogram: Histogram) -> DecoyGroups:
-        """The smallest groups that meet both thresholds; they follow from the thresholds alone and disclose nothing."""
+        """The smallest groups that meet both thresholds.
+
+        The size follows from the thresholds alone, so it discloses nothing.
+        """
         return DecoyGroups(self.group_size)
 
     def find_part_limit(self, share: Fraction) -> Fraction | None:
-        """Refuses, as decoys do."""
+        """Refuses in the same way as other requests for decoys."""
         return DecoyGroups(SMALLEST_GROUP).find_part_limit(share)
 
     @property
     def group_size(self) -> int:
-        """The group size that meets the thresholds: larger groups make small and large counts more often wrong."""
+        """Finds the group size that meets the thresholds.
+
+        Larger groups make both small and large counts wrong more often.
+        """
         sizes = range(SMALLEST_GROUP, LARGEST_GROUP + 1)
         smallest_size = next((size for size in sizes if self._compute_small_chance(size) >= self.small_chance), None)
         if smallest_size is None:

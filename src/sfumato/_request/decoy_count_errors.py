@@ -1,17 +1,17 @@
-"""Exact errors of the counts that decoys publish: how far a published count may be off.
+"""Computes exactly by how much a count published with decoys may be wrong.
 
-Every record publishes a value drawn from its group of `group_size` records with different values. So a value that
-`count` records have has `group_size * count` seats in its groups. Each seat publishes it with probability 1/group_size,
+Every record publishes a value drawn from its group of `group_size` records with different values. If `count` records
+have a value, its groups have `group_size * count` seats. Each seat publishes the value with probability 1/group_size,
 so the published count is binomial. All decisions use integers and Fractions. Floats serve for display, and for counts
 whose exact errors would take long.
 
-The errors hold where every group has `group_size` records. A larger group makes the published count vary more; then
-`chebyshev` holds for the size of the largest group.
+The errors hold where every group has `group_size` records. A larger group makes the published count vary more. In that
+case, `chebyshev` holds for the size of the largest group.
 
 Source: Fu, Wang, Wong, Wang and Jiang 2014. Theorem 3 and Lemma 1 are corrected: the paper divides the variance by the
-number of seats twice. Definition 2 counts an error of exactly ε as an error, Lemma 2 does not; both are offered.
-Notation: f = count, f' = published count, γ = group_size, ε = relative_error, T_p = error_probability(α, γ, ε), T_f =
-accurate_count or chebyshev_count, T_E = probability.
+number of seats twice. An error of exactly ε counts as an error in Definition 2, but not in Lemma 2; both variants are
+here. Notation: f = count, f' = published count, γ = group_size, ε = relative_error, T_p = error_probability(α, γ, ε),
+T_f = accurate_count or chebyshev_count, T_E = probability.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from fractions import Fraction
 from sfumato.errors import SpecError
 
 EXACT_SEATS = 20_000
-"""Up to this many seats (count times group size) a tail is summed exactly, within a fraction of a second."""
+"""Up to this many seats (count times group size), a tail probability is summed exactly in a fraction of a second."""
 
 RELATIVE_TOLERANCE = 1e-9
-"""Floats that differ by less than this (relatively) are compared exactly; their own error is a thousandth of it."""
+"""Floats with a relative difference below this are compared exactly. Their own error is a thousandth of this."""
 
 NEGLIGIBLE_CHANCE = 1e-20
-"""Chances smaller than the first of a sum by this factor are left out of the sum."""
+"""A chance is left out of a sum if it is smaller than this fraction of the first chance."""
 
 SMALLEST_GROUP = 2
 
 
 def compute_tail(count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = True) -> Fraction:
-    """The exact chance that a published count is off by at least (or, not inclusive, more than) a share of the count.
+    """The exact chance that the error of a published count is at least a given share of the count.
 
-    Refused above EXACT_SEATS; see `tail_figure`.
+    If not `inclusive`, the error must exceed the share. Refused above EXACT_SEATS; see `tail_figure`.
     """
     count, group_size = _check_arguments(count, group_size, relative_error)
     seats = count * group_size
     if seats > EXACT_SEATS:
         raise SpecError(
-            f"an exact chance is computed for at most {EXACT_SEATS:,} seats; {count:,} records in groups of "
-            f"{group_size} have {seats:,}. Use the rounded chance.",
+            f"an exact chance is computed for at most {EXACT_SEATS:,} seats, but {count:,} records in groups of "
+            f"{group_size} have {seats:,} seats. Use the rounded chance.",
             code="too-many-seats",
             fields={"seats": seats, "largest": EXACT_SEATS},
         )
@@ -60,7 +60,10 @@ def compute_tail(count: int, group_size: int, relative_error: Fraction, *, inclu
 
 
 def compute_tail_figure(count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = True) -> float:
-    """The chance of `tail` for display: the exact one rounded up to EXACT_SEATS, otherwise to about 12 digits."""
+    """The chance that `tail` computes, for display.
+
+    It is exact up to EXACT_SEATS, and above has about 12 correct digits.
+    """
     count, group_size = _check_arguments(count, group_size, relative_error)
     if count * group_size <= EXACT_SEATS:
         return float(compute_tail(count, group_size, relative_error, inclusive=inclusive))
@@ -70,10 +73,10 @@ def compute_tail_figure(count: int, group_size: int, relative_error: Fraction, *
 def compute_error_probability(
     largest_count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = False
 ) -> Fraction:
-    """T_p of Lemma 2: the smallest chance, over all counts up to the largest, that the published count is off.
+    """The smallest chance that a published count is off, over all counts up to the largest (T_p of Lemma 2).
 
-    It concerns only the published count as an estimate of the count of a value. The count of a value among the records
-    of a condition can be estimated better (Theorem 4 is false), and other estimates may do so too.
+    The chance is that of the published count of a value, not of other estimates. The count of a value among the records
+    of a condition can be estimated better (Theorem 4 is false). Other estimates may also be better.
     """
     if largest_count < 1:
         raise SpecError(
@@ -88,13 +91,13 @@ def compute_error_probability(
 
 
 def compute_chebyshev_bound(count: int, group_size: int, relative_error: Fraction) -> Fraction:
-    """Theorem 3, corrected: an upper bound of `tail`, (1 - 1/γ) / (ε² f); above 1 it says nothing."""
+    """An upper bound of `tail`, (1 - 1/γ) / (ε² f), by the corrected Theorem 3. A bound above 1 is of no use."""
     count, group_size = _check_arguments(count, group_size, relative_error)
     return Fraction(group_size - 1, group_size) / (relative_error**2 * count)
 
 
 def find_chebyshev_count(group_size: int, relative_error: Fraction, probability: Fraction) -> int:
-    """Lemma 1, corrected: from this count on, `chebyshev` is at most the probability."""
+    """The smallest count at which `chebyshev` is at most the probability, by the corrected Lemma 1."""
     _check_probability(probability)
     return max(1, math.ceil(compute_chebyshev_bound(1, group_size, relative_error) / probability))
 
@@ -102,12 +105,12 @@ def find_chebyshev_count(group_size: int, relative_error: Fraction, probability:
 def find_accurate_count(
     group_size: int, relative_error: Fraction, probability: Fraction, *, inclusive: bool = True
 ) -> int:
-    """The smallest count from which on every count has a `tail` of at most the probability.
+    """The smallest count such that this count and every larger one have a `tail` of at most the probability.
 
-    The tail is not monotone: while ε f stays between two integers the tail rises with f, and at the next integer it
-    falls. The last count that exceeds the probability is sought downwards from a count that proves all larger ones.
-    Floats decide clear cases, exact chances the others. Above EXACT_SEATS an unclear count is treated as exceeding, so
-    the result may be too large, but never too small.
+    The tail is not monotone: while ε f stays between two integers the tail rises with f, and at the next integer the
+    tail falls. The search begins at a count above which no tail exceeds the probability. It goes down to the last count
+    whose tail does. Floats decide clear cases, and exact chances decide the others. An unclear count above EXACT_SEATS
+    is treated as if its tail were too large, so the result may be too large, but never too small.
     """
     _, group_size = _check_arguments(1, group_size, relative_error)
     _check_probability(probability)
@@ -124,13 +127,14 @@ def find_accurate_count(
 
 
 def _find_next_lower(count: int, group_size: int, relative_error: Fraction, inclusive: bool) -> int:
-    """The next lower count to check: the last one with a smaller reach.
+    """The next lower count to check, which is the largest count with a smaller reach.
 
-    With a fixed reach d both tails rise with f, so the last count stands for the others. The reason: one more record
-    adds γ seats, b of which publish the value. The lower tail gains Pr[b = 0] times the chance of f-d+1, and loses b-1
-    chances below that one. The upper tail loses Pr[b = 0] times the chance of f+d, and gains b-1 chances below that
-    one. The mean of b is 1, so b-1 above 0 has the mean Pr[b = 0]. Chances rise up to f and fall from f on. So the
-    chances below f+d are at least its own while d >= γ-1; with a smaller reach every count is checked.
+    With a fixed reach d both tails rise with f, so checking the largest f with this reach suffices. The reason is that
+    one more record adds γ seats, of which b publish the value. The lower tail gains Pr[b = 0] times the chance of
+    f-d+1, and loses b-1 chances below that one. The upper tail loses Pr[b = 0] times the chance of f+d, and gains b-1
+    chances below that one. The mean of b is 1, so b-1 above 0 has the mean Pr[b = 0]. Chances rise up to f and fall
+    from f on. So the chances below f+d are at least its own while d >= γ-1; with a smaller reach every count is
+    checked.
     """
     reach = _compute_reach(count, relative_error, inclusive)
     if reach < group_size - 1:
@@ -151,7 +155,7 @@ def _has_larger_tail(
 
 
 def _compute_reach(count: int, relative_error: Fraction, inclusive: bool) -> int:
-    """The smallest deviation that counts as an error."""
+    """The smallest difference from the true count that counts as an error."""
     error = relative_error * count
     return math.ceil(error) if inclusive else math.floor(error) + 1
 
@@ -169,7 +173,10 @@ def _approximate_tail(count: int, group_size: int, reach: int) -> float:
 
 
 def _sum_chances(seats: int, first: int, group_size: int, step: int) -> float:
-    """Sums the chance of a published count and of all beyond it, which fall, until further ones add nothing."""
+    """Sums the chances of a published count and of all counts beyond it.
+
+    They fall, so the sum ends where they add nothing.
+    """
     if not 0 <= first <= seats:
         return 0.0
     published, others = first, group_size - 1
@@ -188,7 +195,7 @@ def _check_arguments(count: int, group_size: int, relative_error: Fraction) -> t
     check_group_size(group_size)
     if count < 1:
         raise SpecError(
-            f"the count is {count}; only a count of at least 1 has a relative error.",
+            f"the count is {count}, but only a count of at least 1 has a relative error.",
             code="count-out-of-range",
             fields={"given": count},
         )

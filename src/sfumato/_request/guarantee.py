@@ -1,4 +1,4 @@
-"""The kinds of guarantee a mechanism gives: the attackers and the statements each one covers."""
+"""The kinds of guarantee that mechanisms give, with the attackers and the statements that each kind covers."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Guarantee(StrEnum):
         return self in (Guarantee.ANY_PRIOR, Guarantee.SINGLE_VALUES)
 
     def is_weaker_than(self, other: Guarantee) -> bool:
-        """Whether it holds against fewer attackers than the other, or for fewer statements, at the same numbers."""
+        """Whether this guarantee covers fewer attackers or fewer statements than the other, with the same bound."""
         return _rank_guarantee(self) < _rank_guarantee(other)
 
     def covers(self, other: Guarantee) -> bool:
-        """Whether it includes the other guarantee: one for every prior covers the marginal one."""
+        """Whether this guarantee implies the other one, as one for every prior implies one for the marginal prior."""
         return self is other or (self is Guarantee.ANY_PRIOR and other is Guarantee.MARGINAL_PRIOR)
 
 
@@ -48,11 +48,11 @@ class GuaranteeStatement:
     """A guarantee in words: in short, exactly, and what else the design discloses."""
 
     short: str
-    """At most two lines; true, but not complete."""
+    """A summary of at most two lines, which is true but not complete."""
     exact: str
     """The strict sentence."""
     details: tuple[str, ...] = ()
-    """The probabilities of published values, and what is not covered, one sentence or two each."""
+    """The probabilities of published values, and the limits of the guarantee, in one or two sentences each."""
 
     def add_details(self, details: Sequence[str]) -> Self:
         """The statement with further details at its end."""
@@ -69,54 +69,64 @@ class GuaranteeStatement:
 
 
 SELECTABLE_GUARANTEES = (Guarantee.ANY_PRIOR, Guarantee.MARGINAL_PRIOR)
-"""The guarantees a data steward may insist on; the others come with the request that only one mechanism meets."""
+"""The guarantees that a data steward may choose.
+
+Each other guarantee belongs to a request that only one mechanism meets.
+"""
 
 _SENTENCES = {
     Guarantee.ANY_PRIOR: (
-        "whatever an attacker knew before, one published value moves the odds of any statement about a person's "
-        "value no further than the bound; the design does not depend on anybody's value."
+        "whatever an attacker knew before, one published value multiplies or divides the odds of any statement about "
+        "a person's value by no more than the bound allows. The design does not depend on anybody's value."
     ),
     Guarantee.SINGLE_VALUES: (
-        "whatever an attacker knew before, the odds of each single value rise no further than its own bound; "
-        "statements about several values are not covered, and the design may follow the counts of the table."
+        "whatever an attacker knew before, one published value multiplies the odds of any single value by no more "
+        "than that value's bound allows. Statements about several values are not covered, and the design may depend "
+        "on counts from the table."
     ),
     Guarantee.MARGINAL_PRIOR: (
         "the bound holds against an attacker who knows the distribution of the values and nothing else about the "
-        "person; other columns, other people and statements about several values are not covered."
+        "person. Attackers who know other columns or other people's values are not covered, nor are statements about "
+        "several values."
     ),
     Guarantee.BUCKET_ONLY: (
-        "the cap holds against an attacker who knows a person's bucket and cannot distinguish its people; what "
-        "public columns disclose about the values is not covered."
+        "the cap holds against an attacker who knows a person's bucket and cannot distinguish the people in the "
+        "bucket. Disclosure by public columns is not covered."
     ),
     Guarantee.DECOYS_ONLY: (
         "the bound holds against an attacker who knows the frequencies of the values and nothing else about the "
-        "person; an attacker who already suspects a rare value may become nearly certain."
+        "person. An attacker who already suspects a rare value may become nearly certain of the value."
     ),
 }
 
 _LIMITS = {
     Guarantee.ANY_PRIOR: (
-        "The guarantee limits what a person's own record adds. For beliefs above the prior, it bounds only the odds."
+        "The guarantee limits what a person's own record adds to an attacker's knowledge. If the confidence was "
+        "above the prior before, only its odds are bounded."
     ),
     Guarantee.SINGLE_VALUES: (
-        "Statements about several values are not covered, and the design may depend on counts of the table."
+        "Statements about several values are not covered, and the design may depend on counts from the table."
     ),
     Guarantee.MARGINAL_PRIOR: (
-        "Attackers who know more than the frequencies of the values are not covered, nor statements about several "
-        "values."
+        "Attackers who know more than the frequencies of the values are not covered. Statements about several values "
+        "are not covered either."
     ),
     Guarantee.BUCKET_ONLY: (
-        "Attackers who can distinguish the people of a bucket are not covered. Public columns help to do so."
+        "Attackers who can distinguish the people in a bucket are not covered. Public columns help attackers to "
+        "distinguish them."
     ),
     Guarantee.DECOYS_ONLY: (
-        "Attackers who know more than the frequencies are not covered. If they suspect a rare value and see it "
-        "published, they may become nearly certain."
+        "Attackers who know more than the frequencies of the values are not covered. An attacker who suspects a rare "
+        "value and sees it published may become nearly certain."
     ),
 }
 
 
 def _rank_guarantee(guarantee: Guarantee) -> int:
-    """Ranks a guarantee by reach: every attacker and statement, every attacker and single values, few attackers."""
+    """Ranks a guarantee by what it covers.
+
+    First is every attacker and statement, then every attacker and single values, then few attackers.
+    """
     if guarantee is Guarantee.ANY_PRIOR:
         return 2
     return 1 if guarantee.is_for_everybody else 0

@@ -1,4 +1,4 @@
-"""A declared hierarchy of the values of a column, such as codes in chapters and chapters in parts."""
+"""A declared hierarchy of a column's values, such as codes grouped in chapters, and chapters grouped in parts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sfumato.errors import SchemaError
 
 
 def format_level_name(column: str, level: str) -> str:
-    """The name of a column's level in queries: `diagnosis.chapter`."""
+    """The name of a column's level in queries, such as `diagnosis.chapter`."""
     return f"{column}.{level}"
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """Levels of values, the finest first; each group of a level lies in one group of the next."""
+    """The levels of the values, the finest first. Each group of a level lies in one group of the next level."""
 
     levels: tuple[str, ...]
     """The names of the levels; the first is the level of the values themselves."""
@@ -58,7 +58,7 @@ class Hierarchy:
                 if parents.setdefault(path[level], path[level + 1]) != path[level + 1]:
                     raise SchemaError(
                         f"{self.levels[level]} {display(path[level])!r} lies in two groups of "
-                        f"{self.levels[level + 1]}; put it in one group.",
+                        f"{self.levels[level + 1]}; put it in only one.",
                         code="group-in-two-groups",
                         fields={"level": self.levels[level], "above": self.levels[level + 1]},
                     )
@@ -127,7 +127,7 @@ class Hierarchy:
                 if other != group:
                     raise SchemaError(
                         f"{location} has the group {group!r} beside {other!r}, which differ only by capital letters "
-                        "or spaces; write both in one way.",
+                        "or spaces; write them the same.",
                         code="groups-spelled-alike",
                         fields={"file": str(path), "line": number},
                     )
@@ -135,7 +135,7 @@ class Hierarchy:
 
     @classmethod
     def from_json(cls, entries: JsonView) -> Hierarchy:
-        """Reads a hierarchy that `to_json` wrote; the values are as JSON has them."""
+        """Reads a hierarchy that `to_json` wrote. Its values keep their form in JSON."""
         return cls.of(entries["levels"], entries["paths"])
 
     def to_json(self) -> Json:
@@ -173,12 +173,15 @@ class Hierarchy:
         return Hierarchy(self.levels, tuple(sorted(self.paths, key=lambda path: path[0] is None)))
 
     def replace_values(self, values: Sequence[Value]) -> Hierarchy:
-        """The same hierarchy with its values in another spelling or type."""
+        """The same hierarchy, with each value in another spelling or type."""
         paths = zip(values, self.paths, strict=True)
         return Hierarchy(self.levels, tuple((value, *path[1:]) for value, path in paths))
 
     def start_at(self, number: int) -> Hierarchy | None:
-        """The hierarchy above a level, whose groups become the values; None where no level is above them."""
+        """The part of the hierarchy from a level upwards, in which the groups of the level are the values.
+
+        None if no level is above it.
+        """
         if number >= len(self.levels) - 1:
             return None
         return Hierarchy(self.levels[number:], tuple(dict.fromkeys(path[number:] for path in self.paths)))

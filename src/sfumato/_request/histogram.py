@@ -1,4 +1,4 @@
-"""The count of each value of a column: the only data that planning uses."""
+"""The count of each value of a column. Planning uses no other data."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Histogram:
     values: tuple[Value, ...]
     counts: tuple[int, ...]
     axes: tuple[int, ...] = ()
-    """The number of values of each column, for several columns protected each on its own; empty for one column."""
+    """The number of values of each column, if several columns are protected separately; empty for one column."""
     hierarchy: Hierarchy | None = None
-    """The groups of the values, if any were declared; its domain is `values`."""
+    """The hierarchy of the values, if one was declared. Its finest level is `values`."""
 
     def __post_init__(self) -> None:
         if len(self.values) != len(self.counts):
@@ -90,12 +90,16 @@ class Histogram:
         return tuple(Fraction(count, total) for count in self.counts)
 
     def align_with(self, hierarchy: Hierarchy) -> Histogram:
-        """The counts of the values of a hierarchy, in its order; refuses a value that it does not name."""
+        """The counts of the values of a hierarchy, in the order of the hierarchy.
+
+        Refuses a value that the hierarchy lacks.
+        """
         counts = dict(zip(self.values, self.counts, strict=True))
         declared = hierarchy.canonical_hierarchy
         if unnamed_values := [value for value in self.values if value not in declared.domain]:
             raise SchemaError(
-                f"there are counts of {format_value_count(unnamed_values)} that the hierarchy does not name.",
+                f"the hierarchy lacks {format_value_count(unnamed_values)} that the counts have; add every value to "
+                "it.",
                 code="value-outside-domain",
                 fields={"values": len(unnamed_values)},
             )

@@ -1,4 +1,4 @@
-"""Rules for the rows of a person: how many there may be, and which are published if there are more.
+"""Rules for the rows of a person: how many may be published, and which ones if a person has more.
 
 Every further row of a person multiplies the odds again. So either a person has one row, or the bound of a person is
 shared among as many rows as a person may have.
@@ -15,7 +15,10 @@ from sfumato._core.json_types import Json, JsonView
 from sfumato.errors import SchemaError
 
 MOST_ROWS = 1000
-"""The largest number of rows a person: with more, the bound leaves nothing for a single row."""
+"""The largest number of rows per person.
+
+With more rows, the share of the bound for one row is too small to publish anything.
+"""
 
 
 class Surplus(StrEnum):
@@ -31,13 +34,13 @@ class PersonBasis(StrEnum):
     COLUMN = "column"
     """The rows of each person were counted by the person column."""
     ROW_NUMBERS = "row-numbers"
-    """The person column numbers the rows, so the count shows nothing."""
+    """The person column numbers the rows, so counting the rows of each person shows nothing."""
     STATED = "stated"
     """The data steward states that each row is a different person."""
 
 
 class RowChoice(StrEnum):
-    """The published row of a person who has only one published."""
+    """The row that is published, if only one row of each person is published."""
 
     FIRST = "first"
     LAST = "last"
@@ -46,7 +49,7 @@ class RowChoice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OneRow:
-    """One row of each person: the first or the last by a column, or a random one."""
+    """Chooses one row of each person: the first or the last row by a column, or a random row."""
 
     choice: RowChoice
     column: str | None = None
@@ -75,7 +78,7 @@ class OneRow:
 
 @dataclass(frozen=True, slots=True)
 class PersonRows:
-    """The largest number of rows a person may have, and the action where there are more."""
+    """The largest number of rows that a person may have, and the action if a person has more."""
 
     max_rows: int = 1
     surplus: Surplus = Surplus.REFUSE
@@ -84,20 +87,20 @@ class PersonRows:
     def __post_init__(self) -> None:
         if not 1 <= self.max_rows <= MOST_ROWS:
             raise SchemaError(
-                f"the rows a person are {self.max_rows}; choose a number from 1 to {MOST_ROWS}.",
+                f"the number of rows per person is {self.max_rows}; choose a number from 1 to {MOST_ROWS}.",
                 code="rows-out-of-range",
                 fields={"given": self.max_rows, "largest": MOST_ROWS},
             )
         if self.one_row is not None and (self.max_rows > 1 or self.surplus is Surplus.DROP):
             raise SchemaError(
                 "`one_row=` leaves one row of each person, so `rows_per_person=` and `surplus=` have no effect; give "
-                "one or the other.",
+                "only one of these.",
                 code="one-row-with-several",
             )
 
     @property
     def is_default(self) -> bool:
-        """Whether these are the default rules: one row a person, and a second one is refused."""
+        """Whether these are the default rules, under which a person with two rows is refused."""
         return self == ONE_ROW_EACH
 
     @property
@@ -118,22 +121,25 @@ class PersonRows:
 
 
 ONE_ROW_EACH = PersonRows()
-"""The default rules: one row a person."""
+"""The default rules, under which each person has one row."""
 
 
 @dataclass(frozen=True, slots=True)
 class PersonCheck:
-    """The published record of how the rows of persons were checked.
+    """Records how the rows of persons were checked; this record is published.
 
-    It does not name the column that identifies persons, because this column is not published.
+    The record does not name the person column, because that column is not published.
     """
 
     max_rows: int = 1
     surplus: Surplus = Surplus.REFUSE
     one_row: str | None = None
-    """The published row of each person, if there is only one; names the deciding column if it is published too."""
+    """The rule for the published row of each person, if only one is published.
+
+    It names a deciding column that is published.
+    """
     dropped_rows: int = 0
-    """The number of rows that were not published because their persons have others."""
+    """The number of rows that were not published, because other rows of the same persons were."""
     basis: PersonBasis = PersonBasis.COLUMN
 
     @classmethod
@@ -175,13 +181,13 @@ class PersonCheck:
             choice_text = "a random one" if which == RowChoice.RANDOM else f"the {which} one"
             choice_text += f" by {column!r}" if column else ""
             return (
-                f"One row of each person is published, {choice_text} ({person_note}). {self.dropped_rows:,} other rows "
-                "are not published."
+                f"One row of each person is published, {choice_text} ({person_note}). The other "
+                f"{self.dropped_rows:,} rows are not published."
             )
         if self.surplus is Surplus.DROP:
             return (
-                f"Each person has {rows_text} here ({person_note}). Where a person had more, these were chosen at "
-                f"random; {self.dropped_rows:,} rows are not published."
+                f"Each person has {rows_text} here ({person_note}). If a person had more, the published rows were "
+                f"chosen at random; {self.dropped_rows:,} rows are not published."
             )
         return f"Each person has {rows_text.replace('one', 'exactly one')} ({person_note})."
 
@@ -202,7 +208,7 @@ class PersonCheck:
 
 
 STATED_SENTENCE = "The publisher states that each row is a different person; sfumato did not check this."
-"""The sentence for a table whose rows are persons by the statement of the data steward."""
+"""The sentence for a table in which each row is a different person, as the data steward states."""
 
 ROW_NUMBERS_SENTENCE = (
     "The person column numbers the rows, so it does not show whether people are repeated, and the guarantee is per "
@@ -213,20 +219,20 @@ ROW_NUMBERS_SENTENCE = (
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """The people or rows that the numbers of a release describe; its text says which ones."""
+    """The people or rows that the numbers of a release describe. Its text says which people or rows these are."""
 
     unit: str
-    """People, or rows if a person may have several or persons were not checked."""
+    """`people`, or `rows` if a person may have several rows or persons were not checked."""
     selection: str = ""
-    """The choice between the rows of a person, if rows were left out."""
+    """The rule by which the rows of a person were chosen, if rows were dropped."""
     dropped_rows: int = 0
-    """The number of rows that were left out by this choice."""
+    """The number of rows that were dropped by this rule."""
     missing_column: str | None = None
-    """The protected column whose missing values were left out with their records."""
+    """The protected column, if records without its value were dropped."""
 
     @classmethod
     def of(cls, check: PersonCheck | None, missing_column: str | None = None) -> Self:
-        """The population of a release whose persons were checked like this; None if they were not checked."""
+        """The population of a release, from the record of its person check; None if persons were not checked."""
         unit = "people" if check is not None and check.has_one_row_each else "rows"
         if check is None or check.dropped_rows == 0:
             return cls(unit, missing_column=missing_column)
@@ -239,16 +245,19 @@ class Population:
 
     @property
     def source(self) -> str:
-        """The origin of the true numbers that intervals cover: the original table, or some of its rows."""
+        """The table that holds the true numbers: the original table, or some of its rows."""
         return "the original table" if self.is_original else "the chosen rows of the original table"
 
     @property
     def remark(self) -> str:
-        """The population below an answer; empty for the original table, which the legend of an answer names."""
+        """The note about the population below an answer.
+
+        It is empty for the original table, because the legend names that.
+        """
         if self.is_original:
-            return "counts are of rows, and a person may have several" if self.unit == "rows" else ""
+            return "the numbers count rows, and a person may have several rows" if self.unit == "rows" else ""
         dropped = f"; {self.dropped_rows:,} other rows are not published" if self.dropped_rows else ""
-        return f"numbers are for {self}{dropped}"
+        return f"the numbers are for {self}{dropped}"
 
     @property
     def sentence(self) -> str:
@@ -262,7 +271,7 @@ class Population:
 
 
 def _describe_selection(check: PersonCheck) -> str:
-    """The published rows of a person who had more."""
+    """Describes the published rows of a person who had more rows."""
     if check.max_rows > 1:
         return f"at most {check.max_rows} of each person, chosen at random"
     choice, _, column = (check.one_row or RowChoice.RANDOM).partition(":")

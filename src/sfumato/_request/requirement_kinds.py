@@ -1,4 +1,4 @@
-"""Lists every kind of request, and selects the one that the arguments make."""
+"""Lists every kind of request, and makes the request that the arguments state."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def make_requirement(arguments: OptionValues) -> PrivacySpec:
     kinds = [kind for kind in kinds if not all(flag in companion_flags for flag in kind.FLAGS)]
     if len(kinds) > 1:
         raise SpecError(
-            f"two kinds of request were made, by {kinds[0].FLAGS_TEXT} and by {kinds[1].FLAGS_TEXT}; choose one of "
-            "them.",
+            f"two kinds of request were given: {kinds[0].FLAGS_TEXT}, and {kinds[1].FLAGS_TEXT}. Choose one of them.",
             code="two-requirements",
             fields={"first": kinds[0].__name__, "second": kinds[1].__name__},
         )

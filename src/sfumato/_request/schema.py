@@ -36,9 +36,9 @@ class Role(Enum):
     """The role of a column."""
 
     IDENTIFIER = "identifier"
-    """Identifies a person (name, insurance number): never published."""
+    """Identifies a person, such as a name or an insurance number; never published."""
     PERSON = "person"
-    """Identifies the person of a row: must not repeat, never published."""
+    """Identifies the person of a row; its rows per person are checked, and it is never published."""
     PUBLIC = "public"
     """Published unchanged, or recoded into ranges."""
     SENSITIVE = "sensitive"
@@ -46,13 +46,13 @@ class Role(Enum):
     DROPPED = "dropped"
     """Not published."""
     UNDECIDED = "undecided"
-    """Without a role so far. A plan treats it as public; publishing stops until it has a role."""
+    """Has no role yet. A plan treats the column as public, and publishing stops until it has a role."""
 
 
 PUBLISHED_ROLES = (Role.PUBLIC, Role.SENSITIVE, Role.UNDECIDED)
 """The roles of the columns that would be published."""
 PATTERN_ROLES = (Role.PUBLIC, Role.DROPPED, Role.IDENTIFIER)
-"""The roles that can be given to several columns by a name with `*`."""
+"""The roles that a name with `*` can give to several columns."""
 ANY_CHARACTERS = "*"
 """Stands for any characters in the name of a column; alone, for all columns that have no other role."""
 
@@ -76,7 +76,7 @@ class NullPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Half-open intervals [a,b) between neighbouring edges; the last one is closed. Edges keep their spelling."""
+    """Half-open intervals [a,b) between edges. The last interval is closed, and edges keep their spelling."""
 
     edges: tuple[str, ...]
 
@@ -86,9 +86,9 @@ class Ranges:
         parsed = self.parsed_edges
         dates = [edge for edge in parsed if isinstance(edge, datetime.date)]
         if len(dates) not in (0, len(parsed)):
-            raise SchemaError("the edges of ranges are all numbers or all dates.", code="mixed-edges")
+            raise SchemaError("the edges of ranges must be all numbers or all dates.", code="mixed-edges")
         if len({isinstance(edge, datetime.datetime) and edge.tzinfo is not None for edge in dates}) > 1:
-            raise SchemaError("either all edges of ranges have an offset from UTC, or none has.", code="mixed-offsets")
+            raise SchemaError("either all edges of ranges must have an offset from UTC, or none.", code="mixed-offsets")
         if any(low >= high for low, high in itertools.pairwise(parsed)):  # type: ignore[operator]
             raise SchemaError(
                 f"the edges {', '.join(self.edges)} must rise from left to right.", code="edges-not-rising"
@@ -108,7 +108,7 @@ class Ranges:
 
     @property
     def parsed_edges(self) -> tuple[Edge, ...]:
-        """The edges as numbers or dates; among times, a date is its midnight."""
+        """The edges as numbers or dates. If some edges have a time of day, a date stands for its midnight."""
         parsed = tuple(_parse_edge(edge) for edge in self.edges)
         if not any(isinstance(edge, datetime.datetime) for edge in parsed):
             return parsed
@@ -153,7 +153,7 @@ def _parse_edge(text: str) -> Edge:
 
 @dataclass(frozen=True, slots=True)
 class MergedValues:
-    """Rare values of a column that are published as one: under a label, or as the missing value."""
+    """Rare values of a column that are published as one value, which is a label or the missing value."""
 
     values: frozenset[Value]
     label: str | None
@@ -179,11 +179,11 @@ class Schema:
     each_row_is_a_person: bool = False
     """Whether the data steward states that each row is a different person; this is published, and not checked."""
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
-    """Groups of the values of a column; the values are its declared domain."""
+    """The hierarchies of columns. The values of a hierarchy are the declared domain of its column."""
     publish_at: Mapping[str, str] = field(default_factory=dict)
     """The level at which a column is published: its groups replace its values."""
     patterns: tuple[tuple[str, Role], ...] = ()
-    """Names with `*`, such as `DX*`, with the role of the columns they match; a column named in full keeps its role."""
+    """Names with `*`, such as `DX*`, with the role of matching columns. A column named in full keeps its role."""
 
     def __post_init__(self) -> None:
         sensitive_names = [name for name, role in self.roles.items() if role is Role.SENSITIVE]
@@ -212,8 +212,8 @@ class Schema:
         object.__setattr__(self, "publish_at", level_names)
         if self.person_column is not None and self.each_row_is_a_person:
             raise SchemaError(
-                f"`person={self.person_column!r}` lets sfumato check what `each_row_is_a_person=True` states without a "
-                "check; give one of the two."
+                f"`person={self.person_column!r}` asks sfumato to check persons, but `each_row_is_a_person=True` "
+                "states them without a check; give one of the two."
             )
         if self.person_column is None and not self.person_rows.is_default:
             raise SchemaError(
@@ -242,7 +242,7 @@ class Schema:
             )
         if both := sorted(set(self.domains) & set(self.ranges)):
             raise SchemaError(
-                f"column {both[0]!r} has both a domain and ranges, which are its domain; give one.",
+                f"column {both[0]!r} has both a domain and ranges, but its ranges are its domain; give only one.",
                 code="two-domains",
                 fields={"column": both[0], "by": "domain, ranges"},
             )
@@ -268,7 +268,7 @@ class Schema:
         one_row: OneRow | str | None = None,
         each_row_is_a_person: bool = False,
     ) -> Schema:
-        """Makes a schema from lists of column names; refuses a column with two roles.
+        """Makes a schema from lists of column names. A column with two roles is refused.
 
         In `public`, `drop` and `identifier`, a `*` stands for any characters: `DX*`. `public='*'` makes every column
         public that has no other role.
@@ -286,17 +286,18 @@ class Schema:
         for role, names in names_by_role:
             for name in names:
                 known_roles = patterns if ANY_CHARACTERS in name and role in PATTERN_ROLES else roles
-                # The person column is not published either, so a list of such columns may name it.
+                # The person column is never published, so a list of unpublished columns may name it too.
                 is_person = known_roles.get(name) is Role.PERSON and role in (Role.IDENTIFIER, Role.DROPPED)
                 if known_roles.setdefault(name, role) is not role and not is_person:
                     raise SchemaError(
-                        f"column {name!r} cannot be both {known_roles[name].value} and {role.value}: give it one role.",
+                        f"column {name!r} cannot be both {known_roles[name].value} and {role.value}; give it one role.",
                         code="two-roles",
                         fields={"column": name, "first": known_roles[name].value, "second": role.value},
                     )
         if both := sorted(set(domains or ()) & set(hierarchies or ())):
             raise SchemaError(
-                f"column {both[0]!r} has both a domain and a hierarchy, whose first level is its domain; give one.",
+                f"column {both[0]!r} has both a domain and a hierarchy, but the first level of a hierarchy is the "
+                "domain; give only one.",
                 code="two-domains",
                 fields={"column": both[0], "by": "domain, hierarchy"},
             )
@@ -322,7 +323,7 @@ class Schema:
 
     @property
     def sensitive_columns(self) -> tuple[str, ...]:
-        """The columns to protect: a single one, those of the compound, or several protected each on its own."""
+        """The columns to protect: one column, the columns of a compound, or columns protected separately."""
         names = tuple(name for name, role in self.roles.items() if role is Role.SENSITIVE)
         if self.compound:
             if extra := sorted(set(names) - set(self.compound)):
@@ -347,7 +348,7 @@ class Schema:
 
     @property
     def is_independent(self) -> bool:
-        """Whether several columns are protected each on its own."""
+        """Whether several columns are protected separately."""
         return bool(self.combined_columns) and not self.compound
 
     @property
@@ -375,7 +376,7 @@ class Schema:
         )
 
     def get_published_hierarchy(self, name: str) -> Hierarchy | None:
-        """The published hierarchy of a column: all of it, or the part above its published level."""
+        """The published hierarchy of a column. If groups of a level are published, it begins at that level."""
         hierarchy, level = self.hierarchies.get(name), self.publish_at.get(name)
         return hierarchy if hierarchy is None or level is None else hierarchy.start_at(hierarchy.find_level(level))
 
@@ -414,8 +415,8 @@ class Schema:
                     roles.setdefault(name, role)
                 elif roles.setdefault(name, role) is not role:
                     raise SchemaError(
-                        f"column {name!r} cannot be both {roles[name].value} and {role.value}; name it in full where "
-                        "it belongs.",
+                        f"column {name!r} cannot be both {roles[name].value} and {role.value}; name it in full in "
+                        "one of the lists.",
                         code="two-roles",
                         fields={"column": name},
                     )
@@ -430,7 +431,7 @@ class Schema:
         return tuple(name for name in columns if self.get_role(name) in PUBLISHED_ROLES)
 
     def check_columns(self, columns: Sequence[str]) -> None:
-        """Refuses repeated or empty column names, and names that the table does not have."""
+        """Refuses repeated or empty column names, and names of columns that the table lacks."""
         repeated = sorted({name for name in columns if columns.count(name) > 1})
         if repeated:
             raise SchemaError(
@@ -451,7 +452,7 @@ class Schema:
                 code="zero-in-column-name",
                 fields={"column": truncated_name},
             )
-        # SQL ignores capital letters in names, so a query about one column could be answered from the other.
+        # SQL ignores capital letters in names, so a query about one of these columns could be answered from the other.
         lowered = [name.lower() for name in published]
         if similar_names := [name for name in published if lowered.count(name.lower()) > 1]:
             raise SchemaError(
@@ -483,7 +484,8 @@ class Schema:
             )
         if not any(self.get_role(name) in (Role.PUBLIC, Role.UNDECIDED) for name in columns):
             raise SchemaError(
-                "there would be no public column to publish beside the sensitive one; keep at least one.",
+                "there would be no public column to publish beside the sensitive column; keep at least one public "
+                "column.",
                 code="no-public-column",
             )
 
@@ -499,7 +501,7 @@ class Schema:
             yield "one_row", row_choice.column
 
     def check_missing(self, texts: Sequence[str]) -> None:
-        """Refuses a missing marker that is also a value of a declared domain: it cannot be both."""
+        """Refuses a missing marker that is also a value of a declared domain."""
         if isinstance(texts, str):
             raise SchemaError(
                 f"the missing markers are one string; give a list such as [{texts!r}].",
@@ -510,8 +512,8 @@ class Schema:
             domain_texts = {display(value) for value in values if value is not None}
             if both := next((text for text in texts if text in domain_texts), None):
                 raise SchemaError(
-                    f"{both!r} is a missing marker, but also a value in the domain of {name!r}; remove it from one of "
-                    "the two.",
+                    f"{both!r} is a missing marker, but also a value in the domain of {name!r}; remove it from the "
+                    "missing markers or from the domain.",
                     code="missing-marker-in-domain",
                     fields={"column": name},
                 )
@@ -541,7 +543,7 @@ def check_named_columns(names_by_argument: Iterable[tuple[str, str]], columns: S
 
 
 def explain_missing_column(name: str, columns: Iterable[str], opening: str = "the table has no column") -> str:
-    """Describes a missing column, with the column whose name is nearest, ignoring capital letters."""
+    """Describes a missing column, and suggests the column with the most similar name, ignoring capital letters."""
     return explain_missing_name(name, list(columns), opening, most=NAMED_COLUMNS, similarity=NAME_SIMILARITY)
 
 

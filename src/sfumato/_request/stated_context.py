@@ -4,7 +4,7 @@
 
     [columns]     age = "needed by the study plan"
 
-The text is the user's: empty entries are printed as not stated, and no entry is judged.
+The user writes the text. An empty entry is printed as `not stated`, and no entry is judged.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "people": "users and their agreements (people)",
         "environment": "place of use (settings)",
         "licence": "licence or agreement",
-        "outputs": "results that may leave it (outputs)",
+        "outputs": "results that may leave the place of use (outputs)",
     },
     "judgement": {
         "threshold": "smallest class size wanted",
         "registers": "existing registers with these columns",
-        "acceptable_gain": "acceptable increase in correct guesses",
+        "acceptable_gain": "acceptable increase in an attacker's correct guesses",
         "intruder_knows": "realistic knowledge of an intruder",
         "fit_for_purpose": "required accuracy of answers",
     },
 }
-"""The possible statements, by section and key, with their labels on a page."""
+"""The possible statements by section and key, with the labels that a page prints."""
 
 
 @dataclass(frozen=True)
 class StatedContext:
-    """The statements of a person about a release."""
+    """The statements that a person made about a release."""
 
     statements: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     column_reasons: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class StatedContext:
     def read(cls, path: Path, columns: Sequence[str] | None = ()) -> StatedContext:
         """Reads a file; refuses unknown sections, keys and columns, because their text would be lost.
 
-        If `columns` is None, they are not known yet, and any column may be named.
+        If `columns` is None, the columns are not known yet, and any column may be named.
         """
         file_sections = read_toml(path, f"the context {str(path)!r}")
         allowed_keys = {**SECTIONS, COLUMNS: dict.fromkeys(columns or (), "")}

@@ -11,7 +11,7 @@ from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import NoticeError, SpecError
 
 NoticeNumber = int | float | str
-"""A number of a notice; a rational is written as a string."""
+"""A number of a notice. A rational number is written as a string."""
 
 NOTICE_CODES = (
     "records-left-out",
@@ -53,14 +53,14 @@ NOTICE_CODES = (
 
 
 class Grade(StrEnum):
-    """How much a notice asks of the data steward."""
+    """The grade of a notice, by what it asks of the data steward."""
 
     STOP = "stop"
     """Publishing needs a decision first."""
     WARNING = "warning"
     """A risk for the people in the table, or for the analysts."""
     NOTE = "note"
-    """How something was done."""
+    """Information about how something was done."""
 
 
 REFUSED_CODE = "would-be-refused"
@@ -102,9 +102,9 @@ class Notice:
     numbers: Mapping[str, NoticeNumber] = field(default_factory=dict, hash=False)
     """The numbers in the sentence, by name."""
     columns: tuple[str, ...] = ()
-    """The columns of the notice, if it is about several."""
+    """The columns of the notice, if it is about several columns."""
     ways_out: tuple[str, ...] = ()
-    """For a stop: what the data steward can do, one sentence each."""
+    """For a stop: the ways in which the data steward can resolve it, one sentence each."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sentence", escape_unprintable(self.sentence))
@@ -115,7 +115,7 @@ class Notice:
 
     @property
     def grade(self) -> Grade:
-        """How much the notice asks of the data steward; a code that is not listed is a warning."""
+        """The grade of the notice. A code without a listed grade is a warning."""
         if self.code in STOP_CODES:
             return Grade.STOP
         return Grade.NOTE if self.code in NOTE_CODES else Grade.WARNING
@@ -134,7 +134,7 @@ class Notice:
 
 
 class NoticeWarning(UserWarning):
-    """Warns about a notice that the caller did not collect while a table was published."""
+    """The Python warning for a notice, if the caller of `publish` does not collect notices."""
 
     def __init__(self, notice: Notice) -> None:
         super().__init__(notice)
@@ -142,7 +142,7 @@ class NoticeWarning(UserWarning):
 
 
 def check_codes(codes: Iterable[str], known_codes: Collection[str]) -> None:
-    """Refuses a code that no notice has, because a check for it could never fail."""
+    """Refuses an unknown code, because a check for that code could never fail."""
     if unknown := next((code for code in codes if code not in known_codes), None):
         raise SpecError(
             f"there is no notice with the code {unknown!r}; choose from {', '.join(known_codes)}.",
@@ -152,7 +152,7 @@ def check_codes(codes: Iterable[str], known_codes: Collection[str]) -> None:
 
 
 def check_notices(notices: Iterable[Notice], stop_codes: Collection[str]) -> None:
-    """Stops the publication if a notice has one of the codes."""
+    """Stops the publication if a notice has one of the given codes."""
     if stopping_notices := [notice for notice in notices if notice.code in stop_codes]:
         notice_list = ", ".join(
             f"{notice.code} ({notice.column!r})" if notice.column else notice.code for notice in stopping_notices

@@ -1,6 +1,6 @@
 """The command line: each command calls one library function and renders its result.
 
-Slow imports are taken from the package itself, which loads them on first use. So help appears at once.
+Modules that load slowly are imported on first use, so help appears at once.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def demo(
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Invent a hospital table, publish it, verify the release, and ask it three questions."""
+    """Invent a hospital table, publish it, verify the release, and ask the release three questions."""
     if raw is not None:
         from sfumato._commands.demo import write_stays  # noqa: PLC0415 - takes long to load
 
@@ -160,7 +160,7 @@ def plan(
     page_options: PlanPageOptions,
     print_options: PrintOptions,
 ) -> None:
-    """Show what would be published and how exact it would be. Publishes nothing. Private: the output shows counts."""
+    """Show what a release would contain and how accurate it would be. Publishes nothing. Private: shows counts."""
     from sfumato._publish.publication_plan import list_notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
 
     check_codes(notice_options.codes, list_notice_codes())
@@ -218,7 +218,7 @@ def _plan_table(
 def _find_target(
     histogram: Histogram, bound: BreachBound | None, promise: GuaranteeOptions, target_options: TargetOptions
 ) -> ErrorTarget | None:
-    """Finds the posterior that gives the requested error, choosing from the same mechanisms."""
+    """Finds the posterior that gives the requested error, for the mechanisms that may be chosen."""
     if bound is None:
         return None
     choice = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
@@ -293,7 +293,7 @@ def info(release: ReleasePath, print_options: PrintOptions) -> None:
 
 
 def query(release: ReleasePath, query_options: QueryOptions, print_options: PrintOptions) -> None:
-    """Ask a release a question in SQL. Every number comes with a standard error and a confidence interval."""
+    """Ask a release a question in SQL. Every number has a standard error and a confidence interval."""
     answer_questions(release, query_options, print_options, lambda opened: opened.check_method(query_options.method))
 
 
@@ -302,18 +302,20 @@ def verify(
     original: Annotated[
         str | None,
         typer.Option(
-            "--original", metavar="TABLE", help="The original table: also checks public columns and posteriors."
+            "--original", metavar="TABLE", help="The original table, to check public columns and posteriors too."
         ),
     ] = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = POINT,
     plan_file: Annotated[
         Path | None,
-        typer.Option("--plan-file", metavar="FILE", help="With --original, if rows of a person were dropped."),
+        typer.Option("--plan-file", metavar="FILE", help="Needed with --original if rows of a person were dropped."),
     ] = None,
     hierarchy: Annotated[
         list[str] | None,
-        typer.Option("--hierarchy", metavar="COL=FILE", help="With --original, if the release has groups of a level."),
+        typer.Option(
+            "--hierarchy", metavar="COL=FILE", help="Needed with --original if groups of a level were published."
+        ),
     ] = None,
     *,
     print_options: PrintOptions,
@@ -361,7 +363,7 @@ def build() -> TyperGroup:
     app = typer.Typer(
         name=NAME,
         pretty_exceptions_enable=False,
-        help="Publish a table about people so that analysts count accurately and no one learns much about any person.",
+        help="Publish a table about people. Analysts can count accurately, and no one learns much about any person.",
         epilog="Start with: sfumato demo",
     )
     app.callback()(_handle_program_options)
@@ -379,11 +381,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @begin_command()
 def run_program(build_program: Callable[[], TyperGroup], name: str, arguments: Sequence[str] | None) -> None:
-    """Run a command; a user's mistake gives one sentence and exit code 2, never a traceback."""
+    """Run a command. A user's mistake gives one sentence and exit code 2, never a traceback."""
     fail = partial(report_failure, "--json" in (sys.argv[1:] if arguments is None else arguments))
     stop_message = "stopped; nothing was written."
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(signal_number) != signal.SIG_IGN:  # nohup ignores SIGHUP, and a handler would undo that
+        if signal.getsignal(signal_number) != signal.SIG_IGN:  # nohup ignores SIGHUP; a handler would undo that
             signal.signal(signal_number, signal.default_int_handler)  # so that temporary files are removed on exit
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # our own message about an SQL mistake is enough
     try:

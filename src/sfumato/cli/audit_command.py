@@ -1,4 +1,4 @@
-"""The command `audit`: a private report about a release, for its data steward."""
+"""The command `audit`, which makes a private report about a release for its data steward."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ class AuditOptions(OptionGroup):
     plan_file: Annotated[
         Path | None,
         typer.Option(
-            "--plan-file", metavar="FILE", help="The plan file with the key, to match records exactly. Buckets need it."
+            "--plan-file",
+            metavar="FILE",
+            help="The plan file with the key, to match records exactly. Needed for buckets.",
         ),
     ] = None
     context: Annotated[
@@ -58,7 +60,7 @@ class AuditOptions(OptionGroup):
     ] = None
     population: Annotated[
         str | None,
-        typer.Option("--population", metavar="TABLE", help="A register with one row a person, to attack by linkage."),
+        typer.Option("--population", metavar="TABLE", help="A register with one row per person, to attack by linkage."),
     ] = None
     second: Annotated[
         Path | None, typer.Option("--second", metavar="RELEASE", help="Another release of the same table.")

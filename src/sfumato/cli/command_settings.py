@@ -1,4 +1,4 @@
-"""Commands with help in panels, whose settings come from the command line or a request file."""
+"""Commands with their help in panels. Settings come from the command line or from a request file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sfumato.cli.option_group import LIST_HELP, LIST_MARK, split_list
 from sfumato.errors import SpecError
 
 MERGED_OPTIONS = ("public", "identifier", "drop")
-"""Lists of columns to which the command line adds; it gives a column of the file another role by naming it there."""
+"""Lists of columns. The command line adds columns to the lists of the file, and may give a column another role."""
 
 PERSON_ROWS = ("rows_per_person", "surplus", "one_row")
 ROWS_ARE_PERSONS = "each_row_is_a_person"
@@ -43,7 +43,7 @@ EXAMPLES = {
     "lint": "sfumato lint tour/release",
     "journal": "sfumato journal tour/journal.jsonl",
 }
-"""A command that runs as it stands, for each; most need what the demonstration leaves behind."""
+"""An example for each command. Most examples use the files that the demonstration writes."""
 
 
 def make_epilog(name: str) -> str | None:
@@ -139,7 +139,7 @@ def _find_wrong_key(ctx: typer.Context, error: typer.BadParameter, file: Request
 
 
 def _decide_rows(ctx: typer.Context) -> None:
-    """Lets the command line decide which rows belong to a person and are published, whichever option it uses."""
+    """Lets an option about persons on the command line replace all options about persons in the file."""
     if any(is_given(ctx, name) for name in PERSON_ROWS):
         _reset(ctx, PERSON_ROWS)
     if is_given(ctx, ROWS_ARE_PERSONS):
@@ -149,7 +149,7 @@ def _decide_rows(ctx: typer.Context) -> None:
 
 
 def _reset(ctx: typer.Context, names: Sequence[str]) -> None:
-    """Gives options that are not on the command line their defaults, whatever the file says."""
+    """Gives options that are not on the command line their defaults, and ignores the file."""
     for option in (parameter for parameter in ctx.command.params if parameter.name in names):
         if not is_given(ctx, option.name):
             ctx.params[option.name] = [] if option.multiple else option.default
@@ -174,7 +174,7 @@ def is_given(ctx: typer.Context, name: str) -> bool:
 
 
 def _merge_column_settings(name: str, from_file: Sequence[str], from_command_line: Sequence[str]) -> list[str]:
-    """Merges the column settings of file and command line; for the same column the command line wins."""
+    """Merges the column settings of file and command line. For the same column, the command line takes precedence."""
     if name in MERGED_OPTIONS:
         return list(dict.fromkeys((*from_file, *from_command_line)))
     repeated_columns = {split_assignment(setting)[0] for setting in from_command_line}

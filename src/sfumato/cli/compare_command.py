@@ -1,4 +1,4 @@
-"""The command `compare`: all mechanisms under one requirement, as a recommendation and three tables."""
+"""The command `compare`, which shows all mechanisms for one requirement in a recommendation and three tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sfumato.cli.page_commands import Decider
 from sfumato.errors import TargetError
 
 POSTERIOR, WEAKEST = "posterior", "99/100"
-"""The posterior for comparisons at an equal gain or error, where none is requested."""
+"""The posterior for comparisons at an equal gain or error, if no posterior is requested."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class AimOptions(OptionGroup):
         typer.Option(
             "--at-gain",
             metavar="R",
-            help="Compare at an equal attacker's gain, R (5%) more correct guesses, instead of an equal posterior.",
+            help="Compare at an equal gain of an attacker, such as 5% more correct guesses, not an equal posterior.",
         ),
     ] = None
     attacker: Annotated[
@@ -56,12 +56,16 @@ class AimOptions(OptionGroup):
         ),
     ] = "P"
     same_error: Annotated[
-        str | None, typer.Option("--error", metavar="R", help="Compare at an equal standard error of counts, R (10%).")
+        str | None, typer.Option("--error", metavar="R", help="Compare at an equal standard error of counts: 10%.")
     ] = None
     count: Annotated[
         int | None,
         typer.Option(
-            "--at", metavar="N", help="The count that has this error.", min=1, show_default=f"{DEFAULT_COUNT:,}"
+            "--at",
+            metavar="N",
+            help="The size of the counts with this error.",
+            min=1,
+            show_default=f"{DEFAULT_COUNT:,}",
         ),
     ] = None
     seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Random seed, for reproducible attacks.")] = (
@@ -69,7 +73,7 @@ class AimOptions(OptionGroup):
     )
 
     def complete_guarantee(self, promise: GuaranteeOptions) -> GuaranteeOptions:
-        """The requirement; its posterior may be missing where gains or errors are equal instead."""
+        """The requirement. It needs no posterior if mechanisms are compared at an equal gain or error."""
         is_open = promise.given["prior"] is not None and promise.given[POSTERIOR] is None
         if is_open and (self.same_gain or self.same_error):
             return replace(promise, given={**promise.given, POSTERIOR: WEAKEST})
@@ -114,7 +118,7 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
     page_options: ComparePageOptions,
     print_options: PrintOptions,
 ) -> None:
-    """Compare all mechanisms: what each guarantees, what attackers learn, what it costs in accuracy. Private."""
+    """Compare all mechanisms: what each guarantees, what attackers learn, and how accurate counts are. Private."""
     from sfumato.cli.app import make_request  # noqa: PLC0415 - the program imports its commands
 
     page_options.check()

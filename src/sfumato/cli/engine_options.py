@@ -35,7 +35,7 @@ class EngineOptions(OptionGroup):
         EngineName | None,
         typer.Option(
             "--engine",
-            help="This machine or a Spark cluster; the release has the same bytes.",
+            help="This machine or a Spark cluster. Both make the same bytes.",
             show_default="spark for a table spark:..., otherwise local",
         ),
     ] = None

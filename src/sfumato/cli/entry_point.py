@@ -1,4 +1,4 @@
-"""The start of the program, which keeps pandas from loading; a library must not decide this for its user."""
+"""Starts the program, and keeps pandas from loading. Only the program may do this, not the library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.abc import MetaPathFinder
 from types import ModuleType
 
 FRAME_COMMANDS = ("export",)
-"""Commands for which pyarrow must know pandas from the first."""
+"""Commands for which pyarrow must find pandas from the start."""
 
 
 class PandasBlocker(MetaPathFinder):
@@ -20,7 +20,7 @@ class PandasBlocker(MetaPathFinder):
     """
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        """Refuses pandas until Spark is loaded; leaves all other modules to other finders."""
+        """Refuses to find pandas until Spark is loaded. Other finders find all other modules."""
         if name == "pyspark" and self in sys.meta_path:
             sys.meta_path.remove(self)
         elif name == "pandas":
@@ -29,7 +29,7 @@ class PandasBlocker(MetaPathFinder):
 
 def program() -> None:
     """Runs the command of this process."""
-    if sys.argv[1:] == ["--version"]:  # needs none of the commands' imports
+    if sys.argv[1:] == ["--version"]:  # needs no imports of commands
         from importlib.metadata import version  # noqa: PLC0415
 
         sys.stdout.write(f"sfumato {version('sfumato')}\n")

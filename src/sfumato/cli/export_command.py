@@ -28,7 +28,7 @@ def export(  # noqa: PLR0913 - the options of the command
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Write a release for a statistics package: public columns, and columns of weights that add up to counts."""
+    """Write a release as a file for a statistics package. Columns of weights add up to estimated counts."""
     from sfumato._query.export import export as export_release  # noqa: PLC0415 - takes long to load
 
     opened = sfumato.Release.open(release)
@@ -51,7 +51,7 @@ def export(  # noqa: PLR0913 - the options of the command
 
 
 def _show_result(result: sfumato.ExportedFiles) -> None:
-    """Prints which column adds up to which count, and the renamed columns."""
+    """Prints which column to add up for each count, and the renamed columns."""
     escape = render.escape_for_terminal
     lines = [
         f"add up {escape(name)} to count {escape(display(value))}" for name, value in result.weight_columns.items()
@@ -62,8 +62,8 @@ def _show_result(result: sfumato.ExportedFiles) -> None:
     if result.formula_columns and result.path.suffix.lower() == ".csv":
         render.show_notice(
             err,
-            f"{format_values(result.formula_columns)} contains text that a spreadsheet reads as a formula (= + - "
-            "@): open the file in a statistics package, or import the column as text.",
+            f"{format_values(result.formula_columns)} contains text that a spreadsheet reads as a formula (= + - @). "
+            "Open the file in a statistics package, or import the column as text.",
         )
     message = f"{result.rows:,} records written to {escape(str(result.path))}"
-    out.print(f"{message}; the weights add up to the counts of the release", soft_wrap=True, highlight=False)
+    out.print(f"{message}; the weights add up to the estimated counts", soft_wrap=True, highlight=False)

@@ -1,6 +1,6 @@
 """Translates arguments in messages of the library into options of the command line.
 
-The library writes `drop=['age']` between backquotes, as in Python; a terminal shows --drop age.
+The library writes `drop=['age']` between backquotes, as in Python. A terminal shows --drop age.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def unwrap(node: ast.expr) -> ast.expr:
 
 
 def _list_option_texts(value: object) -> list[str] | None:
-    """Lists the texts of an option, one for each column of a mapping; None for a switch that is on."""
+    """Lists the texts of an option, one for each item. None stands for a switch that is on."""
     if value is True:
         return None
     if isinstance(value, Mapping):

@@ -14,10 +14,12 @@ from sfumato.cli.output import CHECK_FAILED, out, print_error, print_json
 
 
 def journal(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A journal that publish wrote with --journal.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A journal that `publish --journal` wrote.")],
     head: Annotated[
         str | None,
-        typer.Option("--head", metavar="DIGEST", help="A head that you noted before: the journal must still have it."),
+        typer.Option(
+            "--head", metavar="DIGEST", help="A head that you noted earlier, which the journal must still have."
+        ),
     ] = None,
     *,
     print_options: PrintOptions,

@@ -1,4 +1,4 @@
-"""Shows the notice that no key is kept after the result of the command."""
+"""Shows the notice "no key was kept" below the result of the command."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def make_notice_handler(print_options: PrintOptions, show: Callable[[Notice], No
 
 
 def find_key_notice(publication: Publication) -> Notice | None:
-    """The notice that no key was kept; None if it was kept or existed before."""
+    """The notice that no key was kept. None if a plan file keeps the key."""
     return next((notice for notice in publication.notices if notice.code == KEY_NOTICE_CODE), None)

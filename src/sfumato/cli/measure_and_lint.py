@@ -19,7 +19,8 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
     public: Annotated[list[str] | None, list_option("--public", "COL", "Public columns that others may know.")] = None,
     sensitive: Annotated[list[str] | None, list_option("--sensitive", "COL", "Columns to protect.")] = None,
     others_known: Annotated[
-        bool, typer.Option("--others-known", help="For each sensitive column, treat the other ones as known.")
+        bool,
+        typer.Option("--others-known", help="For each sensitive column, treat the other sensitive columns as known."),
     ] = False,
     text: Annotated[list[str] | None, list_option("--text", "COL", "CSV columns to read as text.")] = None,
     missing: Annotated[list[str] | None, list_option("--missing", "TEXT", "Texts that mean a missing value.")] = None,
@@ -28,7 +29,7 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Measure a table by the usual privacy models, and say what each number leaves open. Private."""
+    """Measure a table by the usual privacy models, with the limits of each measure. Private."""
     with render.open_progress_engine(err, print_options) as engine:
         measures = sfumato.measure(
             table,
@@ -55,7 +56,7 @@ def lint(
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Look for what a published table reveals beside its values: by row order, file metadata or digits."""
+    """Check whether a published table discloses more than its values, by row order, file metadata or digits."""
     with render.open_progress_engine(err, print_options) as engine:
         inspection = sfumato.lint(table, read=sfumato.ReadOptions(encoding=encoding), progress=engine.progress)
     if print_options.as_json:

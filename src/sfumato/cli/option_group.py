@@ -1,4 +1,4 @@
-"""Groups of options: a command takes groups, and `expand_option_groups` turns them into parameters for typer."""
+"""Groups of options. A command takes groups, and `expand_option_groups` turns these into parameters for typer."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def join_list(items: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class OptionGroup:
-    """Options that belong together: one parameter of the command, one panel of its help."""
+    """Options that belong together. A group is one parameter of the command, and one panel of its help."""
 
     PANEL: ClassVar[str | None] = None
-    """The title of the panel; None for the panel of all that has no other."""
+    """The title of the panel; None for the panel of options without their own panel."""
 
     @classmethod
     def list_parameters(cls) -> Iterator[Parameter]:

@@ -1,7 +1,7 @@
 """The options of commands, each declared once.
 
-Options of the table and of the output are declared here. Those of a requirement or a mechanism are declared
-with it and read from there.
+Options of the table and of the output are declared here. The options of a requirement or a mechanism are declared
+beside it, and read from there.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ PER_COLUMN_FLAGS = " or ".join(
 
 @dataclass(frozen=True)
 class TableOptions(OptionGroup):
-    """The use of each column, and how the table is read."""
+    """The use of each column, and the way the table is read."""
 
     PANEL: ClassVar = TABLE_PANEL
 
@@ -85,21 +85,21 @@ class TableOptions(OptionGroup):
         field(default_factory=list)
     )
     person: Annotated[
-        list[str], typer.Option("--person", metavar="COL", help="The person of each row; checked, then dropped.")
+        list[str], typer.Option("--person", metavar="COL", help="The column of persons; checked, then dropped.")
     ] = field(default_factory=list)
     rows_per_person: Annotated[
         int,
         typer.Option(
             "--rows-per-person",
             metavar="K",
-            help="A person has up to K rows, which share the bound.",
+            help="Publish up to K rows per person, which share the bound.",
             min=1,
             max=MOST_ROWS,
         ),
     ] = 1
     surplus: Annotated[
         Surplus,
-        typer.Option("--surplus", help="When a person has more than K rows: refuse the table, or keep K at random."),
+        typer.Option("--surplus", help="If a person has more than K rows: refuse the table, or keep K rows at random."),
     ] = Surplus.REFUSE
     one_row: Annotated[
         str | None,
@@ -111,19 +111,19 @@ class TableOptions(OptionGroup):
         bool,
         typer.Option(
             "--each-row-is-a-person",
-            help="You state that no person has two rows, without a person column; printed in the release, not checked.",
+            help="State, without a check, that no person has two rows. The release prints your statement.",
         ),
     ] = False
     domain: Annotated[
         list[str],
-        typer.Option("--domain", metavar="COL=FILE", help="All possible values of a column, one a line. Recommended."),
+        typer.Option("--domain", metavar="COL=FILE", help="All possible values of a column, a line each. Recommended."),
     ] = field(default_factory=list)
     hierarchy: Annotated[
         list[str],
         typer.Option(
             "--hierarchy",
             metavar="COL=FILE",
-            help="A domain with groups: a CSV with one value a line (code,chapter,...).",
+            help="A domain with groups: a CSV with one value per line (code,chapter,...).",
         ),
     ] = field(default_factory=list)
     publish_at: Annotated[
@@ -149,7 +149,8 @@ class TableOptions(OptionGroup):
     nulls: Annotated[
         NullPolicy,
         typer.Option(
-            "--nulls", help="A missing sensitive value becomes a value of its own, stops with an error, or is dropped."
+            "--nulls",
+            help="A missing sensitive value: make it a value of its own, stop with an error, or drop its record.",
         ),
     ] = NullPolicy.VALUE
     text: Annotated[list[str], list_option("--text", "COL", "CSV columns or domains to read as text.")] = field(
@@ -164,7 +165,7 @@ class TableOptions(OptionGroup):
 
 @dataclass(frozen=True)
 class PlanTableOptions(TableOptions):
-    """The table of a plan, or only its counts."""
+    """The table of a plan, or only the counts of its sensitive values."""
 
     table: Annotated[
         str | None, typer.Argument(metavar="[TABLE]", help="A table or request file, as for publish; or use --counts.")
@@ -174,7 +175,7 @@ class PlanTableOptions(TableOptions):
     ] = None
 
     def check(self, *, has_questions: bool = False) -> None:
-        """Refuses both a table and counts, and neither; and questions without a table."""
+        """Requires either a table or counts, and a table for questions."""
         if (self.table is None) == (self.counts is None):
             raise SchemaError("name either a table, or a file of counts (`counts=`).", code="no-single-table")
         if has_questions and self.table is None:
@@ -183,7 +184,7 @@ class PlanTableOptions(TableOptions):
             )
 
     def group_counts(self, counts: Histogram) -> tuple[Histogram, str]:
-        """Groups counts by the requested hierarchy and level; also gives the name of the column."""
+        """Groups counts by the requested hierarchy and level, and returns them with the name of the column."""
         files = {name: Path(file) for name, file in parse_assignments(self.hierarchy, HIERARCHY_FORM)}
         levels = dict(parse_assignments(self.publish_at, PUBLISH_AT_FORM))
         columns = dict.fromkeys((*files, *levels))
@@ -197,7 +198,7 @@ class PlanTableOptions(TableOptions):
 
 @dataclass(frozen=True)
 class TargetOptions(OptionGroup):
-    """The required accuracy of counts, from which the plan finds a posterior."""
+    """The required accuracy of counts, from which the plan computes a posterior."""
 
     PANEL: ClassVar = GUARANTEE_PANEL
 
@@ -213,7 +214,11 @@ class TargetOptions(OptionGroup):
     at: Annotated[
         int | None,
         typer.Option(
-            "--at", metavar="N", help="The count that must have this error.", min=1, show_default=f"{DEFAULT_COUNT:,}"
+            "--at",
+            metavar="N",
+            help="The size of the counts with this error.",
+            min=1,
+            show_default=f"{DEFAULT_COUNT:,}",
         ),
     ] = None
     questions: Annotated[
@@ -221,7 +226,7 @@ class TargetOptions(OptionGroup):
         typer.Option(
             "--questions",
             metavar="FILE",
-            help="Also show the error of your own questions: .sql with one a line, .csv or .jsonl.",
+            help="Also show the errors of your own questions: .sql with one per line, .csv or .jsonl.",
         ),
     ] = None
 
@@ -231,18 +236,18 @@ class TargetOptions(OptionGroup):
 
 @dataclass(frozen=True)
 class GuaranteeOptions(OptionGroup):
-    """The requirement and the way to meet it: the options of all requirements and all mechanisms."""
+    """The requirement and the way to meet it, from the options of all requirements and all mechanisms."""
 
     PANEL: ClassVar = GUARANTEE_PANEL
 
     given: OptionValues
-    """The value of each option by its parameter; None where the option is missing."""
+    """The value of each option by its parameter; None if the option is missing."""
 
     @classmethod
     def list_parameters(cls) -> Iterator[Parameter]:
         """Every option of a request, the choice of a mechanism, and a panel of options for each mechanism.
 
-        An option that several mechanisms share stands in the panel of the first.
+        An option that several mechanisms share stands in the panel of the first of them.
         """
         yield from (_make_flag_parameter(flag, GUARANTEE_PANEL) for flag in list_bound_flags())
         names, guarantee_names = ", ".join((AUTO, *REGISTRY)), " or ".join(SELECTABLE_GUARANTEES)
@@ -320,7 +325,7 @@ class StopOptions(OptionGroup):
         typer.Option(
             "--breach-limit",
             metavar="R",
-            help=f"{Guarantee.MARGINAL_PRIOR}: largest share of records that a public column may breach.",
+            help=f"{Guarantee.MARGINAL_PRIOR}: largest share of records for which a public column may break the bound.",
         ),
     ] = str(BREACH_LIMIT)
     accept_marginal_prior: Annotated[
@@ -353,7 +358,7 @@ class StopOptions(OptionGroup):
     ] = field(default_factory=list)
     accept_uncovered: Annotated[
         str,
-        typer.Option("--accept-uncovered", metavar="REASON", help="Publish although every value is above the prior."),
+        typer.Option("--accept-uncovered", metavar="REASON", help="Publish although every value exceeds the prior."),
     ] = ""
     accept_exposure: Annotated[
         str,
@@ -393,7 +398,7 @@ class ReleaseFormat(StrEnum):
 
 @dataclass(frozen=True)
 class ReleaseOptions(OptionGroup):
-    """The target of a release, and its key."""
+    """The place of a release, and the file for its key."""
 
     PANEL: ClassVar = OUTPUT_PANEL
 
@@ -411,12 +416,12 @@ class ReleaseOptions(OptionGroup):
         typer.Option(
             "--plan-file",
             metavar="FILE",
-            help="Save the key in this private file; an existing file repeats its release.",
+            help="Save the key in this private file. An existing file repeats its release.",
         ),
     ] = None
     journal: Annotated[
         Path | None,
-        typer.Option("--journal", metavar="FILE", help="Record the publication in this private file. See journal."),
+        typer.Option("--journal", metavar="FILE", help="Record the publication in this private file."),
     ] = None
     unsafe_test_key: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""The output of all commands: two consoles without control characters, and JSON."""
+"""Prints the output of all commands: text without control characters on two consoles, and JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sfumato.cli.render import GuardedConsole
 from sfumato.errors import ErrorField
 
 JSON_FORMAT = 1
-"""The version of the JSON output; it rises when a key disappears or changes its meaning."""
+"""The version of the JSON output. It rises when a key disappears or changes its meaning."""
 CHECK_FAILED = 1
 """The exit code of a command that found a problem."""
 BAD_INPUT = 2
@@ -24,7 +24,7 @@ BAD_INPUT = 2
 
 
 class StoppedError(Exception):
-    """Stops a command that leaves something behind; its message says what."""
+    """Stops a command that has written something. Its message names the written files."""
 
 
 out = GuardedConsole(emoji=False)
@@ -56,7 +56,7 @@ def report_failure(  # noqa: PLR0913 - each is one key of the document
 ) -> None:
     """Prints in one sentence why a command stopped, also as JSON if requested.
 
-    The sentence names values of the table only in a terminal: other output may be a log.
+    The sentence names values of the table only in a terminal, because other output may be a log.
     """
     print_error(with_values if with_values is not None and sys.stderr.isatty() else message)
     if as_json:

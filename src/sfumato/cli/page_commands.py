@@ -43,7 +43,7 @@ class PlanPageOptions(OptionGroup):
 
     plan_file: Annotated[
         Path | None,
-        typer.Option("--plan-file", metavar="FILE", help="Show the release that this private file repeats."),
+        typer.Option("--plan-file", metavar="FILE", help="Plan the release that this private file repeats."),
     ] = None
     report: Annotated[
         Path | None,
@@ -103,7 +103,7 @@ class PlanPageOptions(OptionGroup):
         comparison_input: tuple[Request, Callable[[Progress], Engine]] | None,
         print_options: PrintOptions,
     ) -> None:
-        """Writes the page of a plan, if requested: with all mechanisms, where a table is available to try them."""
+        """Writes the page of a plan, if requested. With a table, the page compares all mechanisms."""
         from sfumato._comparison.comparison_document import list_alternative_sections  # noqa: PLC0415 - takes long to load
         from sfumato._publish.plan_document import make_plan_document  # noqa: PLC0415 - takes long to load
 
@@ -140,7 +140,7 @@ def certificate(  # noqa: PLR0913 - the arguments of a command are its options
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Write one page about a verified release, to publish with it: guarantee, design, error and limits."""
+    """Write one page to publish with a verified release: guarantee, design, errors and limits."""
     if target is None and not print_options.as_json:
         raise TargetError("name a file for the page (--out certificate.html) or ask for --json.", code="no-target")
     certified = sfumato.certificate(release, target, decider=decider, describe=describe, force=force)
@@ -156,14 +156,14 @@ def certificate(  # noqa: PLR0913 - the arguments of a command are its options
 
 @dataclass(frozen=True)
 class QuestionPageOptions(OptionGroup):
-    """The page that answers questions, beside a release."""
+    """The page that answers questions, written beside a release."""
 
     PANEL: ClassVar = OUTPUT_PANEL
 
     page: Annotated[
         Path | None,
         typer.Option(
-            "--page", metavar="FILE.html", help="Also write an HTML page that answers questions, beside the release."
+            "--page", metavar="FILE.html", help="Also write an HTML page, beside the release, that answers questions."
         ),
     ] = None
 
@@ -194,7 +194,7 @@ class QuestionPageOptions(OptionGroup):
             ) from error
 
 
-def save_page(  # noqa: PLR0913 - everything but the release and the place has a default
+def save_page(  # noqa: PLR0913 - all but the release and the place have a default
     release: Release,
     target: Path,
     print_options: PrintOptions,
@@ -228,14 +228,17 @@ def page(  # noqa: PLR0913 - the arguments of a command are its options
     largest: Annotated[
         float,
         typer.Option(
-            "--megabytes", min=0.1, max=500, help="Largest size; a larger release is stored as counts of pairs."
+            "--megabytes",
+            min=0.1,
+            max=500,
+            help="Largest size. The page of a larger release has counts of column pairs.",
         ),
     ] = MAX_MEGABYTES,
     force: Force = False,
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Write one HTML page that answers questions about a release with error bars. It needs no network."""
+    """Write one HTML page that answers questions about a release, with error bars and without a network."""
     from sfumato._report import check_place  # noqa: PLC0415 - takes long to load
 
     check_place(target, force=force)

@@ -57,7 +57,7 @@ class QueryOptions(OptionGroup):
         typer.Option(
             "--batch",
             metavar="FILE",
-            help="A file of questions: .sql with one a line, .csv with a column sql, or .jsonl.",
+            help="A file of questions: .sql with one per line, .csv with a column sql, or .jsonl.",
         ),
     ] = None
     attach: Annotated[
@@ -70,7 +70,7 @@ class QueryOptions(OptionGroup):
         typer.Option("--method", help="The estimator; `sfumato info` lists them. Default: the first."),
     ] = None
     simultaneous: Annotated[
-        bool, typer.Option("--simultaneous", help="Widen the intervals so that all hold at once.")
+        bool, typer.Option("--simultaneous", help="Widen the intervals so that all of them hold at once.")
     ] = False
     consistent: Annotated[
         bool, typer.Option("--consistent", help="Also print counts that are not negative and add up.")
@@ -78,7 +78,7 @@ class QueryOptions(OptionGroup):
     totals: Annotated[
         list[Path],
         typer.Option(
-            "--totals", metavar="FILE", help="A CSV of known totals; the adjusted counts add up to them. Repeatable."
+            "--totals", metavar="FILE", help="A CSV of known totals, to which adjusted counts add up. Repeatable."
         ),
     ] = field(default_factory=list)
     timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Time limit for one question.")] = (
@@ -87,7 +87,7 @@ class QueryOptions(OptionGroup):
 
 
 def _check_questions(query_options: QueryOptions) -> None:
-    """Refuses both one question and a batch, and options that a batch does not have."""
+    """Requires either one question or a batch, and refuses options that a batch does not have."""
     if (query_options.sql is None) == (query_options.batch is None):
         raise QueryError(
             "ask either one question in SQL, or many with --batch FILE; see sfumato query --help.",
@@ -102,7 +102,7 @@ def _check_questions(query_options: QueryOptions) -> None:
 def answer_questions(
     release: Path, query_options: QueryOptions, print_options: PrintOptions, check: Callable[[Release], None]
 ) -> None:
-    """Answers one question or a batch by a release that passes a check, and prints the answers."""
+    """Checks the release, answers one question or a batch, and prints the answers."""
     from sfumato._query.attached_tables import parse_attachments  # noqa: PLC0415 - takes long to load
     from sfumato._query.batch_queries import read_batch  # noqa: PLC0415 - takes long to load
     from sfumato._query.query_process import QueryJob, ask_in_child  # noqa: PLC0415 - takes long to load
@@ -138,7 +138,7 @@ def answer_questions(
 
 
 def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, print_options: PrintOptions) -> None:
-    """Prints all answers; if some questions have none, the command fails after the last."""
+    """Prints all answers. If some questions have no answer, the command fails after the last one."""
     failed_numbers = [number for number, answer in enumerate(answers, 1) if isinstance(answer, SfumatoError)]
     if print_options.as_json:
         results = [
@@ -160,7 +160,7 @@ def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, print_o
                 render.show_document(out, answer.document(level), quiet=print_options.quiet)
     if failed_numbers:
         print_error(
-            f"{len(failed_numbers)} of {len(answers)} questions were not answered; the first is number "
+            f"{len(failed_numbers)} of {len(answers)} questions were not answered; the first of these is number "
             f"{failed_numbers[0]}."
         )
         raise typer.Exit(BAD_INPUT)

@@ -1,4 +1,4 @@
-"""Terminal output of the commands' results; `--json` bypasses all of it."""
+"""Prints the results of commands in a terminal; with `--json`, none of this is used."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ GRADE_STYLES = {Grade.STOP: "red", Grade.WARNING: "yellow", Grade.NOTE: "dim"}
 COMPARING = "comparing"
 ASKING = "asking"
 UNITS = {COMPARING: "mechanisms", ASKING: "questions"}
-"""The unit of a stage's progress, where it is not rows."""
+"""The unit of a stage's progress, if it is not rows."""
 
 
 class GuardedConsole(Console):
@@ -56,7 +56,7 @@ class GuardedConsole(Console):
 
 
 def escape_for_terminal(text: str) -> str:
-    """Escapes a text from a table or release: no control characters, line breaks or markup."""
+    """Escapes control characters, line breaks and markup in a text from a table or release."""
     return escape(escape_unprintable(text))
 
 
@@ -64,7 +64,7 @@ def escape_for_terminal(text: str) -> str:
 def open_progress_engine(
     console: Console, print_options: PrintOptions, make_engine: Callable[[Progress], Engine] | None = None
 ) -> Iterator[Engine]:
-    """An engine with progress bars in an interactive terminal; under --verbose, it also prints stage times."""
+    """An engine with progress bars in an interactive terminal. With --verbose, it also prints the times of stages."""
     start_time, end_times = time.monotonic(), dict[str, float]()
 
     with _show_bars(console, is_visible=console.is_terminal and not print_options.is_silent) as show:
@@ -232,7 +232,7 @@ def guess_json(guess: TableGuess) -> Json:
 
 
 def show_written(console: Console, publication: Publication) -> None:
-    """Prints the place of a release, and the head of its journal, to be noted."""
+    """Prints the place of a release, and the head of its journal for the data steward to note."""
     path = escape_for_terminal(str(publication.release.path))
     console.print(f"written to {path}", soft_wrap=True, highlight=False)
     if publication.journal_head is not None:
@@ -240,7 +240,7 @@ def show_written(console: Console, publication: Publication) -> None:
 
 
 def publication_json(publication: Publication) -> Json:
-    """A publication as JSON, with private parts for the data steward."""
+    """A publication as JSON, including private parts for the data steward."""
     notices = [item.to_json() for item in publication.notices]
     exposures = [item.to_json() for item in publication.exposures]
     risks = {"exposures": exposures, "uniqueness": publication.uniqueness.to_json()}
@@ -265,7 +265,7 @@ def show_demonstration(console: Console, demonstration: Demonstration, is_kept: 
     console.print(f"An invented hospital table of {release.rows:,} patients was published.")
     console.print("Its column [bold]diagnosis[/bold] is protected:\n")
     show_text(console, release.guarantee.short)
-    console.print("\nThe release was verified against the original:")
+    console.print("\nThe release was verified against the original table:")
     show_document(console, demonstration.verification.document())
     console.print("\nWhat an analyst gets from the release, compared with the truth:")
     table = Table("question", "truth", Column("estimate", no_wrap=True), Column("in the interval", no_wrap=True))

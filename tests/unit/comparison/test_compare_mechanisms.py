@@ -234,7 +234,7 @@ def test_a_request_for_less_lets_more_be_recommended() -> None:
     assert stopped.recommended_contender is not None
     assert not stopped.recommended_contender.stop_reason
     names = [each.mechanism.name for each in stopped.contenders if each.stop_reason]
-    assert "Would be refused by publish: " in stopped.recommendation
+    assert "publish would refuse: " in stopped.recommendation
     page = stopped.document().to_html()
     for each in stopped.possible_contenders:
         assert re.search(rf">{each.mechanism.name}</th><td>[^<]*</td><td>{stopped.find_standing(each)}</td>", page)
@@ -242,7 +242,7 @@ def test_a_request_for_less_lets_more_be_recommended() -> None:
         Standing.RECOMMENDED,
         Standing.REFUSED,
     }
-    refusals = stopped.recommendation.split("Would be refused by publish: ")[1]
+    refusals = stopped.recommendation.split("publish would refuse: ")[1]
     assert names
     assert all(name in refusals for name in names)
 

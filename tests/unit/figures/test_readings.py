@@ -54,15 +54,18 @@ READINGS = {
     "without the release and 24% with it (uniform).",
     "3-risk-utility": "Of the settings shown, subset with 1/3 has the smallest error for a gain of at most "
     "10 points (14%, gain 10 points).",
-    "4-posterior-by-prior": "Confidence of 1/13 can rise to 1/3; confidence in hypertension from 30% to at most 72%.",
-    "5-exposure-by-column": "Knowing Education alone puts 2.7% of records above the bound; the release adds none.",
+    ""
+    "4-posterior-by-prior": "Confidence of 1/13 can rise to 1/3; confidence in hypertension can rise from 30% to at most 72%.",
+    ""
+    "5-exposure-by-column": "Knowing Education alone puts 2.7% of records above the bound; the release adds no records.",
     "6-uniqueness": "5% of records are unique on the public columns after bins (15% before bins).",
     "7-forest": "6 of 9 intervals exclude zero, at 95%; 1 unreliable answer.",
     "8-against-truth": "95.0% of 5,000 intervals cover the truth (95% expected).",
     "9-cost-per-value": "HIV's bound costs most: loosening it to 1/4 saves 11% of the error.",
     "10-bucket-composition": "9,812 buckets of 4 records, and 2 other sizes; no value exceeds its cap, "
-    "epilepsy comes closest: 33% of the 88 buckets of 9, at most 33%.",
-    "11-corruption": "If 20% of the others are known, attack success is: subset unchanged 31%, anatomy 48% "
+    "and epilepsy comes closest: 33% of the 88 buckets of 9, at most 33%.",
+    ""
+    "11-corruption": "If the values of 20% of the other people are known, attack success is subset unchanged 31%, anatomy 48% "
     "and decoys 34%.",
 }
 
@@ -96,8 +99,8 @@ def test_error_is_within_the_target_from_where_it_stays_there(
 
 def test_readings_say_no_more_than_is_known() -> None:
     told = {
-        "success with it is unknown": draw_attack_scenarios([AttackSuccess("sex", "a", 0.2, None)]),
-        "the release adds none": draw_exposure_by_column([ColumnExposure("Education", 0.027, 0.027)]),
+        "the share with the release is unknown": draw_attack_scenarios([AttackSuccess("sex", "a", 0.2, None)]),
+        "the release adds no records": draw_exposure_by_column([ColumnExposure("Education", 0.027, 0.027)]),
         "with the release is unknown": draw_exposure_by_column([ColumnExposure("Education", 0.027, None)]),
         "About 5%": draw_uniqueness([ClassSizeCurve("after", ((1, 0.05),), is_exact=False)]),
         "nothing is guaranteed": draw_posterior_by_prior(
@@ -150,7 +153,7 @@ def test_ladder_and_exposures_are_those_of_attacks() -> None:
     ]
     exposure = draw_exposure_by_column([ColumnExposure.of(each) for each in attacks])
     assert rows_of(exposure) == [("age", 0.01, 0.02), ("all 2 columns", 0.01, None)]
-    assert "age alone puts 1% of records above the bound; with the release, 2%." in exposure.reading
+    assert "age alone puts 1% of records above the bound; with the release, the share is 2%." in exposure.reading
 
 
 def test_uniqueness_is_that_of_the_table() -> None:

@@ -71,7 +71,7 @@ def test_options_for_the_values_do_not_stand_against_groups() -> None:
     assert (chapter.mechanism, chapter.reason) == ("uniform", None)
     named, _ = gained(BreachBound("1/4", "1/2"), "levels", options=options)
     assert named.factor is None
-    assert named.describe("code").endswith("): unknown, because levels cannot publish this level alone")
+    assert named.describe("code").endswith("): unknown, because levels cannot publish only this level")
 
 
 def test_mechanism_that_foretells_no_error_says_so() -> None:
@@ -90,7 +90,12 @@ def test_counts_without_a_hierarchy_gain_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("factor", "words"),
-    [(5.83, "5.8 times smaller"), (0.5, "2.0 times larger"), (1.04, "as large as now"), (0.97, "as large as now")],
+    [
+        (5.83, "5.8 times smaller"),
+        (0.5, "2.0 times larger"),
+        (1.04, "as large as without groups"),
+        (0.97, "as large as without groups"),
+    ],
 )
 def test_gain_in_words(factor: float, words: str) -> None:
     said = GroupingGain("chapter", 19, "subset", factor).describe("diagnosis")

@@ -35,8 +35,8 @@ def test_questions_are_about_the_values_whose_shares_are_nearest() -> None:
     assert [found[share, "1"].value for share in FREQUENCIES] == ["x1", "x3", "x6"]
     assert [found[share, "1"].count for share in FREQUENCIES] == [1300, 100, 9]
     assert [found[share, "0.1"].count for share in ("0.1", "0.01")] == [130, 10]
-    assert found["0.1", "1"].counted_text == "'x1' (13%)"
-    assert found["0.1", "0.1"].counted_text == "'x1' (13%) among a tenth of the people"
+    assert found["0.1", "1"].counted_text == "'x1' (13% of all people)"
+    assert found["0.1", "0.1"].counted_text == "'x1' (13% of all people), counted in a tenth of the people"
 
 
 def test_error_is_a_standard_error_by_the_true_count() -> None:
@@ -51,10 +51,10 @@ def test_question_without_an_error_says_why() -> None:
     found = asked([600, 394, 6])
     assert found["0.1", "1"].value == "x1"
     assert found["0.01", "1"].value == "x2"
-    assert found["0.01", "0.1"].reason == "fewer than one person has 'x2' among a tenth of the people"
-    assert found["0.001", "1"].reason == "no value has 0.03% to 0.3% of the people"
-    assert found["0.001", "1"].counted_text == "a value of 0.03% to 0.3% of the people"
-    assert asked([10] * 100)["0.1", "1"].reason == "no value has 3% or more of the people"
+    assert found["0.01", "0.1"].reason == "fewer than one person has 'x2', counted in a tenth of the people"
+    assert found["0.001", "1"].reason == "there is no value that 0.03% to 0.3% of all people have"
+    assert found["0.001", "1"].counted_text == "a value that 0.03% to 0.3% of all people have"
+    assert asked([10] * 100)["0.1", "1"].reason == "there is no value that 3% or more of all people have"
     for spread in (math.inf, math.nan):
         assert asked([600, 394, 6], spread)["0.1", "1"].reason == "toy predicts no error for such a count"
 

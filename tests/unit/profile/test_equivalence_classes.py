@@ -257,5 +257,5 @@ def test_few_who_are_alone_are_not_told_as_nobody() -> None:
     """Four of 20,000 are 0.02%, which is not 0.0%."""
     found = Uniqueness(ClassSizeShares(0.0002, 0.004, 0.00401), ClassSizeShares(0.00001, 0.5, 0.9), {}, 20_000)
     assert found.sentence.startswith("0.02% of the records are unique on the public columns.")
-    assert "smaller than 5 hold 0.4%" in found.sentence
-    assert found.sentence.endswith("below 0.01% were unique.")
+    assert "same public columns hold 0.4%" in found.sentence
+    assert found.sentence.endswith("below 0.01% of the records were unique.")

@@ -189,8 +189,8 @@ def test_plan_that_would_be_refused_says_so_in_the_decision() -> None:
 
 def test_sheet_from_counts_says_what_was_not_measured() -> None:
     sheet = plan_counts(Histogram.of(["HIV", "cold", "flu"], [10, 70, 120]), BOUND).decision_sheet()
-    assert "without a table" in str(find_section(sheet, "Residual risk").blocks)
-    assert "without a table" in str(find_section(sheet, "Columns").blocks)
+    assert "not from a table" in str(find_section(sheet, "Residual risk").blocks)
+    assert "not from a table" in str(find_section(sheet, "Columns").blocks)
 
 
 def test_digest_of_the_request_is_that_of_the_journal() -> None:

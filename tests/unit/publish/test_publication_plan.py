@@ -109,7 +109,7 @@ def test_publication_goes_on_where_that_was_accepted_and_says_so(tmp_path: Path)
     (notice,) = (each for each in made.notices if each.code == "telling-column")
     assert notice.column == "chapter"
     assert notice.numbers["guessed"] > (1 + notice.numbers["blindly"]) / 2
-    assert str(notice).endswith("this was accepted.")
+    assert str(notice).endswith("you accepted this.")
 
 
 def test_what_was_accepted_is_said_whether_or_not_it_tells(tmp_path: Path) -> None:

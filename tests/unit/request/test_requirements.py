@@ -256,14 +256,14 @@ KNOWN = [
         BreachBound("1/10", "1/3"),
         {"prior": "0.1", "posterior": "1/2"},
         {"prior": "1/10", "posterior": "1/2"},
-        "no belief of at most 1/10 may rise above 1/2.",
+        "an attacker's confidence of at most 1/10 may not rise above 1/2.",
     ),
     Known(
         PER_VALUE,
         BreachBoundPerValue({"HIV": WIDE, "flu": TIGHT}),
         {"bounds": Path("bounds.csv")},
         {"bounds": {"HIV": "1/100 1/2", "flu": "1/5 1/4", "(missing)": "1/10 1/2"}},
-        "the belief in each of 3 values may rise no further than its own bound.",
+        "an attacker's confidence in each of 3 values is limited by the value's own bound.",
         "bounds for combinations do not protect the single columns. Use a tolerance "
         "(`spec=Tolerance(...)`), or one bound (`spec=BreachBound(...)`), which covers every statement.",
     ),
@@ -272,7 +272,7 @@ KNOWN = [
         Tolerance(2),
         {"tolerance": "1.5"},
         {"tolerance": "3/2"},
-        "the belief in a value may rise from its share to at most 3/2 times its share.",
+        "an attacker's confidence in a value may rise from the value's share to at most 3/2 times the share.",
     ),
     Known(
         ShareCap({"HIV": Fraction(1, 3), None: Fraction(1)}),

@@ -1,4 +1,4 @@
-"""The document of an audit: ten sections to file. Private."""
+"""Makes the document of an audit, with ten sections to be filed. Private."""
 
 from sfumato._evidence.audit_document.audit_sections import make_audit_document
 

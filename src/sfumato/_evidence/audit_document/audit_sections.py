@@ -1,7 +1,7 @@
-"""Makes the document of an audit from the evidence and the statements of a person: ten sections to file.
+"""Makes the document of an audit from the evidence and the statements of a person, with ten sections.
 
-Private: it shows counts of the table and what attackers can learn about its people. It gives no verdict, and states
-with every risk number what the number does not cover.
+The document is private, because it shows counts from the table and what attackers can learn about its people. It gives
+no verdict. Every risk number stands with a statement of what the number does not cover.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from sfumato._verify.check_results import make_checks
 
 TITLE = "Evidence about a release"
 NULL_TEXTS: Mapping[str, str] = {
-    NullPolicy.VALUE: "missing protected values count as a value of their own",
-    NullPolicy.ERROR: "the protected column has none",
+    NullPolicy.VALUE: "missing values of the protected column are a value of their own",
+    NullPolicy.ERROR: "the protected column has no missing values",
     NullPolicy.DROP: "records without a protected value were dropped",
 }
 
@@ -53,7 +53,7 @@ def make_audit_document(dossier: Dossier) -> Document:
     name = dossier.manifest.sensitive_name
     ending = (
         f"Made with sfumato {version('sfumato')} on {dossier.report_date.isoformat()}, from the release and its "
-        f"original table. Tables are cut to {MOST_ROWS} rows or fewer; the JSON output of audit has all rows."
+        f"original table. Tables show at most {MOST_ROWS} rows; the JSON output of audit has all rows."
     )
     return Document(TITLE, f"A table in which {name!r} is protected", tuple(sections), ending, is_private=True)
 
@@ -71,7 +71,9 @@ def _list_columns(dossier: Dossier) -> tuple[Block, ...]:
     ]
     rows += [(shorten_name(name), "", "dropped", "", "") for name in dossier.dropped_columns]
     origin = (
-        "declared by the publisher" if manifest.is_declared else "from the table, so it discloses which values occur"
+        "declared by the publisher"
+        if manifest.is_declared
+        else "from the table, so the list discloses which values occur"
     )
     checks = {check.name: check.detail for check in dossier.verification.checks}
     dropped_text = (
@@ -119,8 +121,8 @@ def _list_design(dossier: Dossier) -> tuple[Block, ...]:
 
 def _list_limits(dossier: Dossier) -> Items:
     attack_limits = [
-        "Only the listed attackers were run; an attacker who knows more may guess more. Their success holds for this "
-        "release and the attacked people.",
+        "Only the listed attackers were run; an attacker who knows more may guess more values. The measured success "
+        "is for this release and the attacked people.",
         UNCHECKED[1],
     ]
     return Items((*list_uncovered(dossier.manifest), *attack_limits))

@@ -1,4 +1,4 @@
-"""The sections about risks: singling out, linkability, inference, and the motivated intruder."""
+"""Makes the sections about risks: singling out, linkability, inference, and the motivated intruder."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ MAX_DENOMINATOR = 100
 MOST_SETS, MOST_VALUES = 10, 20
 """The most rows on a page; the JSON output has all."""
 WITHOUT_KEY = (
-    "No plan file was given, so records were matched without a key: {:,} people by unique public columns, the others "
-    "at random within equivalence classes. For the others the numbers follow from the design and do not test the "
-    "release."
+    "No plan file was given, so records were matched without the key. {:,} people were matched by unique public "
+    "columns, and the others at random within equivalence classes. For the others, the numbers follow from the "
+    "design and do not test the release."
 )
 WIDE_FIGURE = 700
 """The width of a figure whose rows have long names."""
 ATTACKERS = (
-    "Attack success is the share of correct guesses, in percent of people. Without the release, the attacker has the "
-    "same knowledge but no published record; the difference is due to publishing. Other attackers may know more."
+    "Attack success is the % of people whose value is guessed correctly. Without the release, the attacker has the "
+    "same knowledge but no published record, so the difference is due to publishing. Other attackers may know more."
 )
 
 
 def list_singling_out(dossier: Dossier) -> tuple[Block, ...]:
-    """Makes the sizes of equivalence classes, by all public columns and by few."""
+    """Makes the section about singling out, with class sizes by all public columns and by few columns."""
     singling_out = dossier.singling_out
     curves = [ClassSizeCurve("as published", singling_out.after_bins)]
     if singling_out.before_bins is not None:
@@ -58,28 +58,31 @@ def list_singling_out(dossier: Dossier) -> tuple[Block, ...]:
     class_size_shares = singling_out.class_size_shares
     fact_rows = [
         ("unique records", format_percent(class_size_shares.unique_share)),
-        ("in classes below 5", format_percent(class_size_shares.below_5)),
-        ("in classes below 11", format_percent(class_size_shares.below_11)),
-        ("smallest class", format_count(singling_out.smallest_class, "record")),
+        ("in groups of fewer than 5", format_percent(class_size_shares.below_5)),
+        ("in groups of fewer than 11", format_percent(class_size_shares.below_11)),
+        ("size of the smallest group", format_count(singling_out.smallest_class, "record")),
     ]
     people = dossier.audit.linkage.in_population
     if people is not None:
         fact_rows += [
-            ("match one person of the register", format_percent(people.unique_share)),
-            ("match fewer than 5, than 11", f"{format_percent(people.below_5)}, {format_percent(people.below_11)}"),
-            ("match nobody", format_percent(dossier.audit.linkage.absent_share)),
+            ("records that match one person of the register", format_percent(people.unique_share)),
+            (
+                "records that match fewer than 5, fewer than 11",
+                f"{format_percent(people.below_5)}, {format_percent(people.below_11)}",
+            ),
+            ("records that match nobody", format_percent(dossier.audit.linkage.absent_share)),
         ]
     tried_note = (
         f"Of {singling_out.tried_count:,} sets of up to three columns, {len(singling_out.column_sets):,} "
-        "make some record unique."
+        "make at least one record unique."
     )
     if singling_out.untried_columns:
         tried_note += f" Not tried together: {', '.join(singling_out.untried_columns)}."
     return (
         Picture(partial(draw_uniqueness, curves)),
-        Facts("Equivalence classes by all public columns", tuple(fact_rows)),
+        Facts("Records with the same values in all public columns", tuple(fact_rows)),
         DataTable(
-            "Sets of at most three columns with most unique records",
+            "The sets of up to three columns with the most unique records",
             ("columns", "unique records"),
             tuple(rows),
             (1,),
@@ -87,7 +90,7 @@ def list_singling_out(dossier: Dossier) -> tuple[Block, ...]:
         Text(tried_note, Tone.QUIET),
         Text(
             "Anyone who knows these columns can re-identify a unique record; section 5 shows what the record "
-            "discloses about the protected value. Columns in other forms elsewhere were not compared.",
+            "discloses about the protected value. Other forms of these columns, in other data, were not compared.",
             Tone.QUIET,
         ),
         make_statement(dossier, "threshold"),
@@ -95,7 +98,7 @@ def list_singling_out(dossier: Dossier) -> tuple[Block, ...]:
 
 
 def list_linkability(dossier: Dossier) -> tuple[Block, ...]:
-    """Makes the records that can be joined, and the tests of row order."""
+    """Makes the section about linkability, with the records that can be joined and the tests of row order."""
     links, checks = dossier.audit.linkage, {item.name: item for item in dossier.verification.checks}
     fact_rows = [("linked by", ", ".join(map(shorten_name, links.columns)) or "no column")]
     fact_rows.append(
@@ -118,8 +121,8 @@ def list_linkability(dossier: Dossier) -> tuple[Block, ...]:
         Facts("Records that can be joined", tuple(fact_rows)),
         DataTable("Row orders that could match records with people", headings, tuple(rows), (2, 3)),
         Text(
-            "Independent orders exceed 4.9 standard deviations once in a million tests; 0 means that too few "
-            "people differ. Orders that were not compared may still disclose something.",
+            "If two orders are independent, a test exceeds 4.9 standard deviations once in a million tests. 0 means "
+            "that too few people differ for a test. Orders that were not compared may still disclose something.",
             Tone.QUIET,
         ),
         make_statement(dossier, "registers"),
@@ -127,7 +130,7 @@ def list_linkability(dossier: Dossier) -> tuple[Block, ...]:
 
 
 def list_inference(dossier: Dossier) -> tuple[Block, ...]:
-    """Makes the proved guarantee, then attack success by knowledge."""
+    """Makes the section about inference, with the proved guarantee and then attack success by knowledge."""
     audit, manifest = dossier.audit, dossier.manifest
     parts: list[Block] = [_make_guarantee(dossier)]
     for about in dict.fromkeys(item.protected_column for item in audit.attacks):
@@ -152,7 +155,7 @@ def list_inference(dossier: Dossier) -> tuple[Block, ...]:
 
 
 def _make_guarantee(dossier: Dossier) -> Facts:
-    """Makes what the design alone guarantees against every attacker; nothing measured."""
+    """Makes the facts that the design guarantees, without measurements."""
     guarantee, spec = dossier.manifest.mechanism.guarantee, dossier.spec
     checks = [item.detail for item in dossier.verification.checks if item.name == "guarantee"]
     fact_rows = [
@@ -161,7 +164,7 @@ def _make_guarantee(dossier: Dossier) -> Facts:
         ("recomputed", *(checks or [NOT_AVAILABLE])),
         ("largest factor of odds", describe_odds(dossier)),
     ]
-    caption = "Proved from the published design; the rest of this section is measured"
+    caption = "Proved from the published design (the rest of this section is measured)"
     return Facts(caption, tuple((item[0], item[1]) for item in fact_rows))
 
 
@@ -198,7 +201,7 @@ def _make_value_table(dossier: Dossier) -> DataTable:
     guarantee = dossier.manifest.mechanism.guarantee
     caption = (
         f"Values, most frequent first. The bound covers {covered_count:,} of {len(rows):,} values, against the "
-        f"attackers of this guarantee ({guarantee})"
+        f"attackers that this guarantee ({guarantee}) covers"
     )
     return DataTable(
         caption,
@@ -222,7 +225,7 @@ def explain_uncovered(dossier: Dossier) -> str:
 
 
 def list_intruder_test(dossier: Dossier) -> tuple[Block, ...]:
-    """Makes each attack with its control, the checks, and their self-test."""
+    """Makes the section with each attack and its control, the checks, and the self-test of the checks."""
     audit = dossier.audit
     rows = [
         (
@@ -236,13 +239,21 @@ def list_intruder_test(dossier: Dossier) -> tuple[Block, ...]:
         )
         for item in audit.attacks
     ]
-    headings = ("knows", "people", "success without", "success with", "95% confidence interval", "control", "seed")
+    headings = (
+        "knows",
+        "people",
+        "success without the release",
+        "success with the release",
+        "95% confidence interval",
+        "control",
+        "seed",
+    )
     parts: list[Block] = [
         DataTable("Each attack: knowledge and success", headings, tuple(rows), (1, 2, 3, 4, 5)),
         Text(
-            "The control is the same attack on people without a record in the release: it measures what the release "
-            "teaches in general. Attackers who know public columns learned from the original, about each half of the "
-            "people from the other half. Real attackers usually know less.",
+            "The control is the same attack on people without a record in the release. It measures what the release "
+            "teaches about people in general. Attackers who know public columns were trained on the original table: "
+            "one half of the people for guesses about the other half. Real attackers usually know less.",
             Tone.QUIET,
         )
         if audit.attacks

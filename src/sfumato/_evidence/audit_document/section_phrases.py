@@ -1,4 +1,4 @@
-"""Text that several sections of a report share."""
+"""Makes texts that several sections of a report share."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ STATED_CAPTION = "Stated by a person, not checked"
 
 
 def make_statement(dossier: Dossier, *keys: str) -> Facts:
-    """Makes the facts of a person's statements about a section, or that there are none."""
+    """Makes the list of a person's statements about a section, or the text that there are none."""
     pairs = tuple((SECTIONS["judgement"][key], dossier.context.get_entry("judgement", key)) for key in keys)
     return Facts(STATED_CAPTION, pairs)
 
 
 def describe_odds(dossier: Dossier) -> str:
-    """Formats the largest factor on odds."""
+    """Formats the largest factor by which odds can rise."""
     factors = [factor for factor in dossier.audit.odds_factors.values() if factor is not None]
     if not factors:
         return NOT_AVAILABLE

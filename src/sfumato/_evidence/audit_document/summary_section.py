@@ -1,4 +1,4 @@
-"""The report's first section: five numbers, limits, and the decision of a person."""
+"""Makes the first section of the report: five numbers, limits, and the decision of a person."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_NAMED = 5
 
 
 def list_summary(dossier: Dossier) -> tuple[Block, ...]:
-    """Makes the summary on one sheet: release, five numbers, limits, and the person who decides."""
+    """Makes the summary on one sheet, with the release, five numbers, limits, and the person who decides."""
     manifest, context = dossier.manifest, dossier.context
     release_text = (
         f"{dossier.release.rows:,} records with {len(manifest.public_columns):,} public columns; "
@@ -57,7 +57,7 @@ def list_summary(dossier: Dossier) -> tuple[Block, ...]:
 
 
 def _describe_uncovered_values(dossier: Dossier) -> list[str]:
-    """Describes the occurring values that the bound does not cover, and the number of people with them."""
+    """Describes the occurring values that the bound does not cover, with the number of people who have these values."""
     uncovered_values = [
         protected_value
         for protected_value in dossier.values
@@ -77,7 +77,7 @@ def _describe_uncovered_values(dossier: Dossier) -> list[str]:
 
 
 def list_key_numbers(dossier: Dossier) -> Iterator[Tile]:
-    """Lists the key numbers, each with what it does not cover."""
+    """Lists the key numbers, each with its limits."""
     odds_text = describe_odds(dossier)
     factor = odds_text.partition(",")[0]
     yield Tile(
@@ -88,14 +88,14 @@ def list_key_numbers(dossier: Dossier) -> Iterator[Tile]:
     best = _find_strongest_attack(dossier)
     yield Tile(
         NOT_AVAILABLE if best is None else _format_right_guesses(best),
-        "of people guessed correctly, without the release and with it"
+        "of people whose value is guessed correctly, without and with the release"
         + ("" if best is None else f", by an attacker who knows {best.knowledge}"),
-        "Not covered: attackers who know more than these.",
+        "Not covered: attackers who know more.",
     )
     yield Tile(
         format_percent(dossier.singling_out.class_size_shares.unique_share),
         "of records are unique on the public columns",
-        "Not covered: who has these columns elsewhere, and people in larger classes.",
+        "Not covered: other data with these columns, and people whose records are not unique.",
     )
     error = dossier.utility.typical_error
     yield Tile(

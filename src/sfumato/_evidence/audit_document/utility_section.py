@@ -1,4 +1,4 @@
-"""The report's section about the errors of answers."""
+"""Makes the section of the report about the errors of answers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from sfumato._figures.number_format import format_exact_percent, format_quantity
 from sfumato._query.release_error_prediction import predict_errors
 
 MOST_QUESTIONS = 20
-"""The most questions of the data steward with a table; the JSON output has all."""
+"""The most questions of the data steward that have a table each. The JSON output has all questions."""
 
 
 def list_utility(dossier: Dossier) -> tuple[Block, ...]:
-    """Makes predicted and observed errors, and the data steward's own questions."""
+    """Makes the section with predicted and observed errors, and the data steward's own questions."""
     utility, parts = dossier.utility, list[Block]()
     if curves := make_error_curves(predict_errors(dossier.release)):
         parts.append(Picture(partial(draw_certificate_curves, curves)))
@@ -52,7 +52,7 @@ def list_utility(dossier: Dossier) -> tuple[Block, ...]:
             "observed error",
             "95% intervals that cover the truth",
         )
-        caption = "Random counts, with conditions taken from records, on up to three public columns"
+        caption = "Random counts, with conditions on up to three public columns that records meet"
         parts.append(DataTable(caption, headings, tuple(rows), (1, 2, 3, 4)))
         parts.append(
             Text(
@@ -70,7 +70,10 @@ def list_utility(dossier: Dossier) -> tuple[Block, ...]:
         parts += [block for answer in dossier.own_answers[:MOST_QUESTIONS] for block in _list_own_answer(answer)]
         if len(dossier.own_answers) > MOST_QUESTIONS:
             parts.append(
-                Text(f"{len(dossier.own_answers) - MOST_QUESTIONS:,} more; the JSON output has all.", Tone.QUIET)
+                Text(
+                    f"{len(dossier.own_answers) - MOST_QUESTIONS:,} more questions; the JSON output has all.",
+                    Tone.QUIET,
+                )
             )
     return *parts, make_statement(dossier, "fit_for_purpose")
 

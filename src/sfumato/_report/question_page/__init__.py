@@ -1,7 +1,9 @@
-"""The page that answers questions: one file with a release in it, which counts in a browser without a network.
+"""Makes the page that answers questions.
 
-It is made from a release alone and contains nothing else. Each method brings its own browser estimator (its `twin`);
-this page only selects records and shows the answers.
+It is one file with a release inside, and counts in a browser without a network.
+
+The page is made from a release alone, and contains no other data. Each mechanism has its own estimator for browsers
+(its `twin`). The page itself only selects records and shows answers.
 """
 
 from sfumato._report.question_page.page_file import QuestionPage, make_question_page

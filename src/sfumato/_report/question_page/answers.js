@@ -32,7 +32,7 @@ class Asking {
       column.values, value => value !== null && (from === null || value >= from) && (to === null || value <= to) ? 1 : 0);
   }
 
-  // Rows in the order of the values of their groups; throws an Error whose message is one sentence.
+  // The rows of an answer, in the order of the values of their groups. An Error has one sentence as message.
   ask({conditions, groups, isShare, level}) {
     const masks = new Map(Object.entries(conditions).map(([id, each]) => [id, this.selected(id, each)]));
     const isPublic = id => id.startsWith("p");
@@ -54,7 +54,7 @@ class Asking {
     return found.sort(order);
   }
 
-  // The wanted places of the domain, by the values of protected groups.
+  // The wanted positions in the domain, by the values of the protected groups.
   places(masks, groups) {
     const found = new Map(groups.length ? [] : [["", {key: [], places: []}]]);
     for (let place = 0; place < this.about.domain_size; place += 1) {
@@ -91,7 +91,7 @@ class Asking {
     return seen.map((key, number) => ({key, tally: tallies[number]}));
   }
 
-  // The records: each has a symbol or a set; sets are bit maps of all records, one for each member.
+  // The records. Each has a symbol or a set of values. Sets are stored as a bit map of all records for each value.
   records(by) {
     const {shown} = this.arrays, {records: rows, width, is_set} = this.about;
     const add = (numbers, tallies) => {
@@ -106,7 +106,7 @@ class Asking {
     return {rows, width, add, codes: id => this.arrays[id]};
   }
 
-  // The counts made in advance for pairs of public columns: a cell for each pair of their values.
+  // The counts for pairs of public columns, which were made in advance. Each pair of values has a cell.
   cells(among, by) {
     const {width, tables} = this.about, used = [...new Set([...among.map(([id]) => id), ...by])];
     const table = tables.findIndex(each => used.every(id => each.columns.includes(id)));
@@ -123,12 +123,12 @@ class Asking {
     return {rows, width, add, codes: id => of(id)};
   }
 
-  // An estimate with its error; a share is divided by the exact number of records in its group.
+  // An estimate with its error. For a share, both are divided by the exact number of records in the group.
   estimate(moments, level, by, isShare) {
     const {base, slope, least, most} = moments, note = [];
     const isExact = base === 0 && slope === 0 && least === most;
     const [low, high] = isExact ? [moments.value, moments.value] : interval(moments, level, this.about.quantiles[level]);
-    // A note about this number only does not apply to a share made from it.
+    // A note about the number does not apply to the share that is computed from the number.
     if (!isExact && moments.note && !(isShare && moments.is_own_note)) note.push(moments.note);
     if (moments.value < 0 && least >= 0) note.push(BELOW_ZERO);
     const error = isExact ? 0 : standardError(moments);
@@ -140,7 +140,7 @@ class Asking {
   }
 }
 
-// Adds up the members of sets: for each map, the records of each group.
+// Counts, for each bit map, the records of each group that contain the value of the map.
 function addMembers(maps, numbers, tallies, width, rows) {
   const stride = Math.ceil(rows / 8), selected = Uint32Array.from(numbers.keys()).filter(row => numbers[row] >= 0);
   const groups = selected.map(row => numbers[row]), found = new Float64Array(tallies.length);

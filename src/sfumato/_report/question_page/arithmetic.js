@@ -1,4 +1,4 @@
-// Common functions: sums, cached values, and the packed arrays of the page.
+// Common functions for sums, cached values, and the packed arrays of the page.
 
 function sum(numbers) {
   let total = 0;
@@ -20,7 +20,7 @@ function clipped(number, least, most) {
   return Math.min(Math.max(number, least), most);
 }
 
-// A count without error.
+// Makes a count that has no error.
 function exactly(count) {
   return {value: count, base: 0, slope: 0, least: count, most: count, chances: null};
 }

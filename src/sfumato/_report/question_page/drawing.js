@@ -1,4 +1,4 @@
-// Elements and pictures: names and values become text, never markup.
+// Makes elements and pictures. Names and values become text, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -20,7 +20,7 @@ function shape(name, attributes = {}, ...children) {
   return put(document.createElementNS(SVG, name), attributes, children);
 }
 
-// The tick marks of a scale: 1, 2 or 5 times a power of ten apart.
+// The tick marks of a scale. Their distance is 1, 2 or 5 times a power of ten.
 function ticksOf(low, high, most) {
   if (!(high > low)) return [low];
   const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));

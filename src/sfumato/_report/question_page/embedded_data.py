@@ -1,4 +1,4 @@
-"""The data that a page contains: all records, packed, or counts of pairs of columns if these are too large."""
+"""Makes the data of a page: all packed records, or counts for pairs of columns if the records are too large."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sfumato._release.manifest import Manifest
 from sfumato._request.schema import Ranges
 from sfumato.errors import QueryError
 
-# Columns for questions: public columns with their values, and protected columns with values and groups.
+# Columns for questions are public columns with their values, and protected columns with values and groups.
 
 EXACT = 1 << 53
 """Larger whole numbers lose digits in a browser, so they are stored as strings."""
@@ -34,7 +34,7 @@ EXACT = 1 << 53
 
 @dataclass(frozen=True)
 class QuestionColumn:
-    """A column for questions; values are identified by their positions in its list."""
+    """A column for questions. Values are identified by their positions in its list of values."""
 
     id: str
     name: str
@@ -56,12 +56,12 @@ class QuestionColumn:
 
 
 def unify_nan(value: Scalar) -> Scalar:
-    """Replaces each NaN by the same object, so that it equals itself."""
+    """Replaces all NaNs by the same object, because equal objects count as the same value."""
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 def describe_public_column(manifest: Manifest, number: int, values: Iterable[Scalar]) -> QuestionColumn:
-    """A public column and its values: ranges in their order, others sorted, the missing value last."""
+    """A public column and its values: ranges in their order, other values sorted, and the missing value last."""
     name = manifest.public_columns[number]
     edges = manifest.ranges.get(name)
     ranges = {label: place for place, label in enumerate(Ranges(edges).labels)} if edges else {}
@@ -75,7 +75,7 @@ def describe_public_column(manifest: Manifest, number: int, values: Iterable[Sca
 
 
 def list_protected_columns(manifest: Manifest) -> list[tuple[QuestionColumn, npt.NDArray[np.int64]]]:
-    """The protected columns, and each level above them, with the position of every value of the domain."""
+    """The protected columns and the levels above them. Each has the positions of all values of the domain."""
     pairs = enumerate(zip(manifest.sensitive_columns, manifest.sensitive_types, strict=True))
     entries = [
         (name, quote_if_needed(name), kind, [split_value(value)[number] for value in manifest.domain])
@@ -97,14 +97,14 @@ def _map_places(
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# Numbers in a page: arrays in sequence, compressed, as base64; browsers can decode this without a library.
+# A page has its numbers as arrays in sequence, compressed and in base64, which browsers decode without a library.
 
 ALIGNMENT = 8
 """Browsers read numbers only at multiples of their size."""
 
 
 def pack_arrays(arrays: Mapping[str, Array]) -> tuple[str, dict[str, tuple[str, int, int]]]:
-    """The arrays as base64; and for each its type, its start, and its number of items."""
+    """The arrays in base64, and the type, the start and the number of items of each array."""
     places: dict[str, tuple[str, int, int]] = {}
     parts, start = [], 0
     for name, array in arrays.items():
@@ -117,7 +117,7 @@ def pack_arrays(arrays: Mapping[str, Array]) -> tuple[str, dict[str, tuple[str, 
 
 
 def _choose_number_type(array: Array) -> np.dtype[np.generic]:
-    """The smallest number type of browsers that fits an array; little-endian, as in browsers."""
+    """The smallest number type of browsers that fits an array. It is little-endian, as in browsers."""
     if array.dtype.kind == "f":
         return np.dtype("<f8")
     if array.size and array.min() < 0:
@@ -126,7 +126,7 @@ def _choose_number_type(array: Array) -> np.dtype[np.generic]:
 
 
 def make_bit_maps(members: Codes) -> npt.NDArray[np.uint8]:
-    """A bit map of all records for each member of a set, from one row of zeros and ones a record."""
+    """Makes a bit map of all records for each member of sets, from a row of zeros and ones for each record."""
     return np.packbits(members.T, axis=1)
 
 
@@ -135,7 +135,7 @@ def make_bit_maps(members: Codes) -> npt.NDArray[np.uint8]:
 MOST_VALUES = 2000
 """Public columns with more values are not counted in advance."""
 MOST_NUMBERS = 1 << 22
-"""The most cells times possible published values of one pair of columns."""
+"""The most counts for one pair of columns: its cells times the possible published values."""
 
 Progress = Callable[[int, int], None]
 
@@ -153,7 +153,7 @@ class PageContents:
 
 
 def pack_records(release: Release) -> PageContents:
-    """All records in the order of the release: a code for each public column, and the published value."""
+    """All records in the order of the release, with a code for each public column and the published value."""
     manifest, published_blocks = release.manifest, []
     read, paths = manifest.encoding.make_reader(manifest.naming), manifest.list_data_paths(release.folder)
     codes: list[list[Array]] = [[] for _ in manifest.public_columns]
@@ -223,8 +223,8 @@ def count_column_pairs(
     covered_columns = [item for item in columns if item.id in covered]
     if not tables:
         raise QueryError(
-            "this release is too large for a page, even as counts; allow more with `megabytes=`, or use sfumato query "
-            "instead.",
+            "this release is too large for a page, even as counts; allow a larger page with `megabytes=`, or use "
+            "sfumato query instead.",
             code="release-too-large-for-page",
         )
     return PageContents(covered_columns, arrays, {"tables": [{"columns": item} for item in tables]}, omitted_columns)
@@ -233,7 +233,7 @@ def count_column_pairs(
 def _count_combinations(
     manifest: Manifest, session: Session, columns: Sequence[QuestionColumn], width: int
 ) -> dict[str, Array] | None:
-    """The cells of some columns: codes, numbers of records, published values; None if there are too many."""
+    """The cells of some columns, with codes, record numbers and published values. None if there are too many."""
     names = ", ".join(quote_name(column.name) for column in columns) or "1"
     ((cells,),) = session.fetch_rows(f"SELECT COUNT(*) FROM (SELECT DISTINCT {names} FROM {RECORDS}) AS t")
     if cells * width > MOST_NUMBERS:

@@ -1,5 +1,6 @@
-// Intervals of counts, by the rules of sfumato's `_query.intervals` and `_query.exact_intervals`: the exact law where
-// few hits are expected from other values, the score elsewhere; one standard error around the estimate is joined.
+// Intervals of counts, by the rules of sfumato's `_query.intervals` and `_query.exact_intervals`. If few hits are
+// expected from other values, the exact distribution is used, otherwise the score. An interval always contains one
+// standard error on both sides of the estimate.
 // Notation: p = wanted, q = other, R = rows, c = count.
 
 const FEW = 10, MOST_HITS = 512, SMALL_ROWS = 100, LARGE_CHANCE = 0.25, SPACING = 0.04, WIDEST_SPACING = 0.1;
@@ -10,7 +11,7 @@ function standardError({value, base, slope, least, most}) {
   return Math.sqrt(Math.max(base + slope * clipped(value, least, most), 0));
 }
 
-// The two ends at a level; `quantile` is its normal quantile.
+// The two ends of an interval. `quantile` is the normal quantile of the confidence level.
 function interval(moments, level, quantile) {
   const {value, base, slope, least, most, chances} = moments;
   const squared = quantile ** 2, shift = squared * slope / 2;
@@ -31,7 +32,7 @@ function interval(moments, level, quantile) {
 
 const laws = new Map();
 
-// The smallest and the largest count that the hits among the rows do not reject.
+// The smallest and the largest count that a test does not reject, given the hits among the rows.
 function inverted(wanted, other, rows, hits, level) {
   const top = FIRST_HITS * 2 ** Math.max(Math.ceil(Math.log2((hits + 1) / FIRST_HITS)), 0);
   const isWhole = rows <= SMALL_ROWS || wanted > LARGE_CHANCE;
@@ -43,14 +44,14 @@ function inverted(wanted, other, rows, hits, level) {
   return [low - fewer, high - fewer];
 }
 
-// The number of rows whose distribution is used for similar numbers, at a constant ratio.
+// Rounds a number of rows, so that similar numbers of rows share one distribution.
 function standing(rows, wanted) {
   const ratio = Math.log1p(Math.min(SPACING / wanted, WIDEST_SPACING)), first = SMALL_ROWS + 1;
   const steps = Math.floor(Math.log(Math.max(rows, first) / first) / ratio + ROUNDING);
   return Math.floor(first * Math.exp(steps * ratio) + ROUNDING);
 }
 
-// The ends of the accepted counts, for every number of hits below the top.
+// The smallest and the largest accepted count, for every number of hits below the top.
 function accepted(wanted, other, rows, top, level) {
   const isWhole = rows <= SMALL_ROWS || wanted > LARGE_CHANCE;
   const expected = count => rows * other + count * (wanted - other);
@@ -60,7 +61,7 @@ function accepted(wanted, other, rows, top, level) {
   const chances = hitChances(wanted, other, rows, counts, size);
   const best = new Float64Array(size);
   for (const line of chances) line.forEach((chance, hits) => { best[hits] = Math.max(best[hits], chance); });
-  // More hits than expected from the largest count would suggest a larger one, if there were any.
+  // More hits than the largest count explains would suggest a larger count, but there is none.
   best.fill(best[Math.round(most)], Math.round(most));
   const width = Math.min(top, size);
   const first = new Array(width).fill(-1), last = new Array(width).fill(-1), scale = 2 ** Math.ceil(Math.log2(size + 1));
@@ -82,12 +83,12 @@ function accepted(wanted, other, rows, top, level) {
     }
   });
   if (isWhole) return first.map((each, hits) => [counts[each], counts[last[hits]]]);
-  // Half of the counts between two examined ones belong to either.
+  // Of the counts between two examined counts, half belong to each.
   const edges = [counts[0], ...counts.slice(1).map((each, at) => (each + counts[at]) / 2), counts[counts.length - 1]];
   return first.map((each, hits) => [edges[each], edges[last[hits] + 1]]);
 }
 
-// The counts to examine, up to the one that explains the most hits.
+// The counts to examine, up to the count that explains the most hits.
 function lookedAt(wanted, other, rows, isWhole, mostHits) {
   const kept = wanted - other, first = rows * other;
   let most = Math.ceil(Math.max(mostHits - first, 0) / kept) + 1;
@@ -103,8 +104,8 @@ function spaced(start, stop, step) {
   return Array.from({length: Math.max(Math.ceil((stop - start) / step), 0)}, (_, at) => start + at * step);
 }
 
-// The probability of each number of hits below a size, a line for each count, over wanted and other records. Few hits
-// are expected from the others, so the probability of more than this size is negligible.
+// The probability of each number of hits below a size, with a line for each count, from wanted and other records. Few
+// hits are expected from the other records, so the probability of more hits than the size is negligible.
 const MOST_OTHERS = 100;
 
 function hitChances(wanted, other, rows, counts, size) {

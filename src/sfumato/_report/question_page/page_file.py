@@ -1,4 +1,4 @@
-"""Writes the page: its text, its data, and the script that answers."""
+"""Writes the page, with its text, its data, and the script that answers questions."""
 
 from __future__ import annotations
 
@@ -36,13 +36,16 @@ from sfumato.mechanisms.estimator import AnyMethod, BrowserEstimator
 from sfumato.mechanisms.mechanism import PAGE
 
 MAX_MEGABYTES = 10
-"""The largest page, in megabytes, that is easy to mail and open; a larger release is counted in advance."""
+"""The largest page, in megabytes, that is easy to mail and open. For a larger release, the page has counts."""
 MEGABYTE = 1_000_000
 TIMEOUT = 86_400.0
-"""In seconds: many counts of a large release take long, and a progress bar shows them."""
+"""A time limit in seconds, which is long because a large release has many counts. A progress bar shows them."""
 LEVELS = (0.8, 0.9, 0.95, 0.99)
 SCRIPTS = ("arithmetic.js", "intervals.js", "answers.js", "words.js", "drawing.js", "view.js")
-"""The scripts in order; the method's own comes second. One function encloses all, so that no names leak."""
+"""The scripts in order; the script of the mechanism is second.
+
+One function encloses all scripts, so that no names leak.
+"""
 TITLE = "Ask about {}"
 FORM_HTML = (
     '<noscript><p class="alarm">This page needs JavaScript, which is disabled in this browser.</p></noscript>'
@@ -54,7 +57,7 @@ FORM_HTML = (
 """The elements that the script fills with the question and the answer."""
 TEST_KEY_NOTE = "This release was drawn with a known test key: it protects no one."
 TOO_LARGE_NOTE = (
-    "This release is too large for one file, so its page contains counts for up to two public columns together. Ask "
+    "This release is too large for one file, so this page contains counts for up to two public columns together. Ask "
     "about fewer columns, or query the release with sfumato."
 )
 
@@ -151,12 +154,13 @@ class QuestionPage:
     def _reading_notes(self) -> list[str]:
         population = self.manifest.population
         reading_facts = [
-            "A number such as 1,860 \u00b1 110 is an estimate and its standard error. About 95% of the 95% confidence "
-            f"intervals cover the number in {population.source}; the others do not.",
-            f"{population.sentence} They do not describe a population from which these were sampled.",
+            "A number such as 1,860 \u00b1 110 is an estimate and its standard error. About 95% of the 95% "
+            "confidence intervals cover the number in {population.source}.",
+            f"{population.sentence} They do not describe a larger population from which the table was sampled.",
             f"Estimator: {self.method.label}. Assumption: {self.method.assumption}.",
-            "By chance an estimate may be below zero or too large. It is not corrected, so that sums stay unbiased.",
-            "In the picture, a thin vertical tick is a certain bound; dashed marks are unreliable.",
+            "By chance an estimate may be below zero or too large. Such an estimate is not corrected, so that sums "
+            "stay unbiased.",
+            "In the picture, a thin vertical tick is a certain bound, and dashed marks are unreliable answers.",
         ]
         if self.has_only_counts:
             reading_facts.append(TOO_LARGE_NOTE)
@@ -184,7 +188,7 @@ def make_question_page(
     max_megabytes: float = MAX_MEGABYTES,
     progress: Progress = lambda done, total: None,
 ) -> QuestionPage:
-    """Makes the page of a release: with all records, or with counts if records exceed the size limit."""
+    """Makes the page of a release, with all records, or with counts if the records exceed the size limit."""
     opened = release if isinstance(release, Release) else Release.open(release)
     manifest, method = opened.manifest, next(iter(opened.manifest.methods.values()))
     if method.twin is None:
@@ -211,7 +215,7 @@ def make_question_page(
 
 
 def _write_script(twin: BrowserEstimator) -> str:
-    """Joins all scripts in one function, with the comments that describe them."""
+    """Joins all scripts in one function, and keeps their comments."""
     here = Path(__file__).parent
     sources = [(here / name).read_text(encoding="utf-8") for name in SCRIPTS]
     sources.insert(1, twin.script.read_text(encoding="utf-8"))
@@ -225,7 +229,7 @@ def _split_arrays(numbers: JsonView) -> tuple[Json, dict[str, Array]]:
 
 
 def _format_footer(title: str) -> str:
-    """The footer of printed pages, safe between quotes in a style."""
+    """The footer of printed pages, without characters that would end a quoted text in a style."""
     safe_title = "".join(
         letter for letter in shorten_text(title, 80) if letter.isalnum() or letter in " .,:;-()'\u2019"
     )

@@ -20,7 +20,7 @@ class View {
     window.addEventListener("beforeprint", () => this.answer());
   }
 
-  // On narrow screens the question is folded away until it is changed.
+  // On narrow screens, the form is hidden until the reader opens it to change the question.
   fold() {
     document.getElementById("asking").open = !this.narrow.matches;
   }
@@ -82,7 +82,7 @@ class View {
         return element("label", {}, input, element("span", {}, label(column.values[code])));
       });
       const more = codes.length - items.length;
-      if (more > 0) items.push(element("p", {class: "hint"}, `${more.toLocaleString("en")} more; use the search.`));
+      if (more > 0) items.push(element("p", {class: "hint"}, `${more.toLocaleString("en")} more values; use the search.`));
       list.replaceChildren(...items);
     };
     fill("");
@@ -161,7 +161,7 @@ class View {
     this.waiting = setTimeout(() => this.answer(), PAUSE);
   }
 
-  // Saved and copied answers belong to the current question, not to the one before the pause.
+  // Saved and copied answers are those to the current question, not to the question before the pause.
   settle() {
     if (this.waiting) this.answer();
   }
@@ -316,8 +316,8 @@ class View {
     });
     const split = this.question.isShare && this.question.groups.some(id => id.startsWith("s"));
     const details = element("details", {class: "elsewhere", open: this.isOpen},
-      element("summary", {}, "Ask the same question elsewhere"),
-      element("p", {class: "hint"}, "if the release is in a folder named release"
+      element("summary", {}, "Ask the same question in SQL, Python or a terminal"),
+      element("p", {class: "hint"}, "for a release in a folder named release"
         + (split ? "; divide these numbers by the exact number of records in their group to get shares" : "")),
       element("div", {class: "radios", role: "group", "aria-label": "In which language"}, ...radios), text,
       element("div", {class: "tools"}, copy));
@@ -364,7 +364,7 @@ async function start() {
   const asking = new Asking(about, await unpacked(document.getElementById("packed").textContent, about.arrays));
   document.getElementById("desk").hidden = false;
   const view = new View(asking);
-  // For use in the browser's console: the same questions, by hand.
+  // For asking the same questions by hand in the browser's console.
   window.sfumato = {
     about, ask: question => asking.ask(question), sql: question => sqlOf(asking.columns, question),
     csv: question => csvOf(asking.columns, question, asking.ask(question)), view,

@@ -26,7 +26,7 @@ function label(value) {
 
 // ----------------------------------------------------------------------------------------------------------- numbers
 
-// The decimal place of the second digit: 0.031 has 3, and 170 has -1.
+// The decimal place of the second digit, which is 3 for 0.031 and -1 for 170.
 function placeOf(number) {
   return 1 - Math.floor(Math.log10(Number(Math.abs(number).toExponential(1))));
 }
@@ -50,7 +50,7 @@ function written(number, place, error = 0) {
   return found.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits});
 }
 
-// Formats a number, its error and its interval; parts that do not exist are empty.
+// Formats a number, its error and its interval. Parts that do not exist are empty.
 function cell({value, error, low, high}, isShare) {
   if (!Number.isFinite(value)) return {value: "no number", error: "", low: "", high: ""};
   const by = isShare ? 100 : 1, unit = isShare ? "%" : "";
