@@ -140,7 +140,9 @@ def list_domains(table: Any, columns: Sequence[str]) -> dict[str, list[Any]]:
 
 def accepting(table: Any, schema: Schema) -> dict[str, dict[str, str]]:
     """That all public columns may tell what is sensitive: tables of a test are small, and often repeat."""
-    schema = schema.resolve_patterns(names := getattr(table, "column_names", ()))
+    is_file = isinstance(table, Path) and table.suffix == ".parquet"
+    names = pq.read_schema(table).names if is_file else getattr(table, "column_names", ())
+    schema = schema.resolve_patterns(names)
     return {"accept_disclosing": give_reasons(name for name in names if schema.get_role(name) is Role.PUBLIC)}
 
 

@@ -241,7 +241,7 @@ def test_column_of_two_roles_is_refused(desk: Path, table: Path, options: list[s
     ("options", "words"),
     [
         # The last one would win, and the other column go out as it is.
-        (["--sensitive", "sex"], "name exactly one sensitive column, not 2."),
+        (["--sensitive", "sex"], "name exactly one sensitive column; 2 were named."),
         (["--person", "age", "--person", "sex"], "--person was given 2 times; name one column."),
         (["--ranges", "age=0,99", "--ranges", "age=0,50,99"], "'age' was given twice"),
     ],

@@ -122,7 +122,7 @@ def test_error_of_a_weighted_total_is_not_below_that_of_the_release(tmp_path: Pa
 def test_command_says_what_to_add_up(release: Path) -> None:
     done = succeed("export", release, "--values", "HIV, flu", "--out", "out.csv")
     assert done.out.splitlines()[:2] == ["add up w_HIV to count HIV", "add up w_flu to count flu"]
-    assert "60 records written to out.csv; the weights add up to the counts of the release" in done.words
+    assert "60 records written to out.csv; the weights add up to the estimated counts" in done.words
     told = succeed("export", release, "--values", "HIV", "--out", "out.csv", "--force", "--json").json
     assert (told["rows"], told["weights"], told["formulas"]) == (60, {"w_HIV": "HIV"}, [])
 

@@ -37,7 +37,7 @@ Cells = Sequence[Mapping[Any, tuple[int, Fraction]]]
 Bounds = Mapping[Any, tuple[Fraction, Fraction]]
 """The prior and the posterior of each protected value."""
 
-NUMBERED = tuple(zip("pqrstu", (1, 7, 11, 13, 17, 19), strict=True))
+NUMBERED = tuple(zip("pqrstuvwxyzabc", (1, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53), strict=True))
 """Columns of which any two identify nearly every record."""
 
 THIRDS = (Fraction(1, 3), Fraction(2, 3))

@@ -326,7 +326,7 @@ def test_plan_for_people_asks_what_people_ask_and_says_why_it_does_not_tell(desk
     shown = succeed("plan", "--counts", file, *BOUND)
     for words in (
         "│ 'HIV' (9.6% of all people) │",
-        "│ 'kuru' (0.4%) │",
+        "│ 'kuru' (0.4% of all people) │",
         "No prediction: there is no value that 0.03% to 0.3% of all people have.",
         "No prediction: fewer than one person has 'kuru', counted in a tenth of the people.",
     ):

@@ -80,6 +80,14 @@ class AuditOptions(OptionGroup):
     encoding: Encoding = "utf-8"
     decimal: Decimal = POINT
 
+    def check(self) -> None:
+        """Refuses a second plan file without its release."""
+        if self.second_plan_file is not None and self.second is None:
+            raise TargetError(
+                "--second-plan-file belongs to another release; name that release with --second.",
+                code="plan-file-without-release",
+            )
+
 
 @dataclass(frozen=True)
 class ReportOptions(OptionGroup):
@@ -108,11 +116,7 @@ def audit(
     """Attack a release, compare its answers with the truth, and write a report. Private."""
     from sfumato._query.batch_queries import read_batch  # noqa: PLC0415 - takes long to load
 
-    if audit_options.second_plan_file is not None and audit_options.second is None:
-        raise TargetError(
-            "--second-plan-file belongs to another release; name that release with --second.",
-            code="plan-file-without-release",
-        )
+    audit_options.check()
     report_options.check(as_json=print_options.as_json)
     questions = [] if audit_options.questions is None else read_batch(audit_options.questions)
     with render.open_progress_engine(err, print_options) as engine:

@@ -134,7 +134,7 @@ def test_row_must_not_be_chosen_by_what_is_sensitive() -> None:
         (PersonRows(3, Surplus.DROP), "1,234 rows are not published"),
         (PersonRows(one_row=OneRow(RowChoice.RANDOM)), "a random one"),
         (PersonRows(one_row=OneRow(RowChoice.FIRST, "seen")), "the first one by 'seen'"),
-        (PersonRows(one_row=OneRow(RowChoice.LAST, "hidden")), "1,234 other rows are not"),
+        (PersonRows(one_row=OneRow(RowChoice.LAST, "hidden")), "The other 1,234 rows are not"),
     ],
 )
 def test_persons_are_described_without_a_column_that_is_not_published(rows: PersonRows, words: str) -> None:
