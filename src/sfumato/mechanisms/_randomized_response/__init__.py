@@ -1,1 +1,3 @@
-"""Mechanisms that keep a record's value at random, or redraw it within its sub-table."""
+"""Mechanisms that keep a record's value with some probability, and otherwise redraw it within the record's
+sub-table.
+"""
