@@ -97,8 +97,8 @@ def state_any_prior(bound: BreachBound, *details: str) -> GuaranteeStatement:
         f"{math.log(factor):.2f})"
     )
     believed = (
-        f"If someone gives a probability of at most {prior} that a person has a given value, this probability is at "
-        f"most {posterior}"
+        f"Anyone who thinks it at most {prior} likely that a person has a given value can think it at most "
+        f"{posterior} likely"
     )
     if bound.rows > 1:
         return GuaranteeStatement(

@@ -141,8 +141,8 @@ def state_guarantee(
     return GuaranteeStatement(
         "Each value has its own bound, with a factor. The record of a person multiplies anyone's odds that this "
         "person has the value by at most this factor, whatever else they know.",
-        "Take a person with one record, and one value that has a bound. An attacker may know anything about other "
-        "people and columns, and everything in this release except this person's published value. Then, for any "
+        "Take a person with one record, and one value that has a bound. An attacker may know anything, including "
+        "everything in this release except this person's published value. Then, for any "
         "probability that the attacker gives the value, the published value multiplies its odds by at most the "
         "factor of the bound. If the bound has two numbers, a probability of at most the first number rises to at "
         f"most the second number. {falling}",
