@@ -46,7 +46,7 @@ class Slots:
         value_counts = np.bincount(codes, minlength=len(self.counts))
         if (ranks_before + value_counts > self.counts).any():
             raise SourceError(
-                "the table changed during the reading: a value is more frequent than before.", code="table-changed"
+                "the table changed while it was read: a value is more frequent than before.", code="table-changed"
             )
         permuted = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
         ends = np.cumsum(value_counts)
@@ -135,11 +135,11 @@ class Rewrite:
                 ranks = ranks + self._count_codes(codes)
         if first_row != offset.first_row + offset.rows:
             raise SourceError(
-                "the table changed during the reading: its number of rows is different.", code="table-changed"
+                "the table changed while it was read: its number of rows is different.", code="table-changed"
             )
         if ranks is not None and (ranks != offset.ranks_after).any():
             raise SourceError(
-                "the table changed during the reading: a value is more frequent than before.", code="table-changed"
+                "the table changed while it was read: a value is more frequent than before.", code="table-changed"
             )
 
     def list_offsets(self, pieces: Sequence[PieceCounts]) -> Iterator[PieceOffset]:

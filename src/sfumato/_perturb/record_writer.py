@@ -98,7 +98,7 @@ def write_records(  # noqa: PLR0913 - the content, the place, and the concurrent
             for piece, offset in zip_longest(pieces, rewrite.list_offsets(survey.pieces)):
                 if piece is None or offset is None:
                     raise SourceError(
-                        "the table changed during the reading: its number of rows is different.",
+                        "the table changed while it was read: its number of rows is different.",
                         code="table-changed",
                     )
                 yield piece, offset
