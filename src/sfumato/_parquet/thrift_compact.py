@@ -133,7 +133,7 @@ class _StructReader:
 
     def read_fields(self, depth: int) -> Struct:
         if depth > DEEPEST:
-            raise ThriftError("it is too deep")
+            raise ThriftError("it is nested too deeply")
         fields: Struct = {}
         last = 0
         while (head := self.read_byte()) != STOP:
@@ -164,7 +164,7 @@ class _StructReader:
 
     def read_items(self, depth: int) -> TypedList:
         if depth > DEEPEST:
-            raise ThriftError("it is too deep")
+            raise ThriftError("it is nested too deeply")
         head = self.read_byte()
         kind, size = head & 0xF, head >> 4 if head >> 4 < LONG_FORM else self.read_varint()
         if size > len(self.data) - self.place:  # every item takes at least a byte

@@ -146,7 +146,7 @@ def has_thousands_separators(texts: pa.Array) -> bool:
 
 
 def _has_separator(texts: pa.Array, mark: str, decimal: str) -> bool:
-    """Whether strings are numbers with this separator of thousands, and the first string contains it."""
+    """Whether all strings are numbers, and some of them have this separator of thousands."""
     fraction = rf"({decimal}[0-9]+)?$"
     grouped = rf"^-?[1-9][0-9]{{0,2}}({mark}[0-9]{{3}})+{fraction}"
     either = rf"{grouped}|^-?[0-9]{{1,3}}{fraction}"
