@@ -1,4 +1,4 @@
-"""Runs all attackers on a release and its original table: private, for the data steward."""
+"""Runs all attackers on a release and its original table, privately for the data steward."""
 
 from __future__ import annotations
 
@@ -44,25 +44,26 @@ from sfumato._verify.check_results import Check
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.capabilities import AttackModel
 
-# Self-test: the same checks on deliberately corrupted records, in memory, which they must detect.
-#
-# A check that detects nothing says little by itself. So each also runs on the output of a careless publisher:
-# true values published as well, rows in the order of the table, values of groups listed in the order of their
-# people.
+# Self-test: the same checks run on deliberately corrupted records in memory, and must detect them. A check that detects
+# nothing proves little by itself. So each check also runs on the output of a careless publisher, who also publishes
+# true values, or keeps the rows in the order of the table, or lists the values of groups in the order of their people.
 
 NORMAL_95_ONE_SIDED = 1.6448536269514722
-"""A standard normal number is above minus this with probability 95%."""
+"""A standard normal number is above the negative of this with probability 95%."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """A deliberate corruption, and its detection."""
+    """A deliberate corruption, and whether it was detected."""
 
     corruption: str
     score: float
-    """In standard deviations; beyond the limit of one false alarm in a million, the corruption is detected."""
+    """The deviation in standard deviations.
+
+    If it exceeds the limit of one false alarm in a million, the corruption is detected.
+    """
     power: str
-    """The smallest fault that is detected."""
+    """A phrase about the smallest corruption that is detected."""
 
     @property
     def is_noticed(self) -> bool:
@@ -75,7 +76,8 @@ class SelfTest:
 
 
 def corrupt_published_values(setup: AttackSetup) -> SelfTest | None:
-    """Corrupts some records to disclose their value, so that an attacker who knows frequencies succeeds too often.
+    """Corrupts some records so that they disclose their value, and an attacker who knows frequencies succeeds too
+    often.
 
     The corrupted share is twice the smallest share that is detected in 95% of cases. None if the likelihood of
     published values is unknown, or records are in groups.
@@ -84,8 +86,8 @@ def corrupt_published_values(setup: AttackSetup) -> SelfTest | None:
     if setup.groups is not None or belief is None:
         return None
     share = find_smallest_share(belief)
-    if not share < 0.5:  # noqa: PLR2004 - twice that is tried
-        return SelfTest("true values published as well", 0.0, f"too few people ({len(setup.rows):,}) to detect it")
+    if not share < 0.5:  # noqa: PLR2004 - twice this share is tried
+        return SelfTest("true values published in some records", 0.0, f"there are too few people ({len(setup.rows):,}) to detect this corruption")
     rows, true_codes = setup.rows, setup.target.true_codes
     disclosing_rows = _select_most_disclosing(setup)
     is_corrupted = setup.draws.get_stream("spoilt").draw_bits(0, len(true_codes)) / 2.0**64 < 2 * share
@@ -97,19 +99,19 @@ def corrupt_published_values(setup: AttackSetup) -> SelfTest | None:
 
     corrupted_belief = attack_with_frequencies(replace(setup, compute_likelihoods=corrupt_likelihoods)).with_release
     return SelfTest(
-        f"{2 * share:.1%} of people have a published value that discloses their {setup.target.name!r}",
+        f"for {2 * share:.1%} of people, the published value discloses their {setup.target.name!r}",
         0.0 if corrupted_belief is None else corrupted_belief.surprise,
-        f"{share:.1%} of people are detected in 95% of cases ({len(rows):,} people tested)",
+        f"if this affects {share:.1%} of people, it is detected in 95% of cases ({len(rows):,} people tested)",
     )
 
 
 def find_smallest_share(belief: BeliefSummary) -> float:
-    """The share of people with a disclosed true value that is detected in 95% of cases."""
+    """The smallest share of people with a disclosed value that is detected in 95% of cases."""
     return (LARGEST_SCORE + NORMAL_95_ONE_SIDED) * belief.deviation / max(1 - belief.expected_success, ROUNDING)
 
 
 def _select_most_disclosing(setup: AttackSetup) -> Places:
-    """For each value, the record that discloses it most."""
+    """For each value, the record that discloses this value most."""
     likelihoods = setup.compute_likelihoods(setup.rows)
     if likelihoods is None:
         return setup.rows[:0]
@@ -130,9 +132,9 @@ def make_unshuffled_tests(names: Sequence[str], table: pa.Table) -> list[SelfTes
 
 def _describe_least_rows(order_test: OrderTest) -> str:
     if not order_test.score:
-        return f"too few records are unique or differ to detect it ({order_test.records:,})"
+        return f"too few records are unique or differ ({order_test.records:,}) to detect this corruption"
     share = min((LARGEST_SCORE + NORMAL_95_ONE_SIDED) / abs(order_test.score), 1.0)
-    return f"about {max(share, 0.001):.1%} of that is detected in 95% of cases"
+    return f"about {max(share, 0.001):.1%} of this effect is detected in 95% of cases"
 
 
 def make_ordered_list_tests(release: MatchedRelease) -> list[SelfTest]:
@@ -157,7 +159,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Audit:
-    """The attacks on a release. They contain no verdict: a person decides whether the release is acceptable."""
+    """The attacks on a release. They contain no verdict, because a person decides whether the release is acceptable."""
 
     mechanism: str
     attacks: tuple[Attack, ...]
@@ -167,27 +169,30 @@ class Audit:
     order_tests: tuple[OrderTest, ...]
     """The tests of the row order."""
     linkage: LinkageRisk
-    """The number of records that public columns identify."""
+    """The records that public columns identify."""
     column_attacks: tuple[Attack, ...] = ()
-    """For each protected column, attackers who each know one public column."""
+    """For each protected column, attackers who know one public column each."""
     success_by_share: Mapping[str, tuple[tuple[float, float | None], ...]] = field(default_factory=dict)
-    """For each protected column, attack success by the share of known others."""
+    """For each protected column, the attack success for several shares of known people."""
     odds_factors: Mapping[str, float | None] = field(default_factory=dict)
-    """For each protected column, the largest factor on odds by a published value; infinite if it excludes a value,
-    None if unknown.
+    """For each protected column, the largest factor by which a published value changes odds.
+
+    It is infinite if a published value excludes a value, and None if unknown.
     """
     self_tests: tuple[SelfTest, ...] = ()
     """Deliberate corruptions that must be detected."""
     frequency_attacks: tuple[Attack, ...] = ()
-    """An attacker who knows frequencies, about people whose record is certain."""
+    """The attack of an attacker who knows frequencies on people whose record is certain."""
     unique_matches: int | None = None
-    """The number of people matched by public columns, without a key."""
+    """The number of people who were matched by public columns, without a key."""
     skip_reason: str = ""
     """The reason why no attack ran, if none did."""
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks that a correctly made release passes; each fails by chance once in a million times.
+        """The checks that a correctly made release passes.
+
+        Each check fails by chance with a probability of one in a million.
 
         An attacker who knows frequencies must succeed as often as the reference distribution says.
         """
@@ -217,19 +222,19 @@ class Audit:
                 for name, factor in self.odds_factors.items()
             },
             "controls": [item.to_json() for item in self.self_tests],
-            "matched_by": "key" if self.unique_matches is None else "public columns and law",
+            "matched_by": "key" if self.unique_matches is None else "public columns and reference distribution",
             "alone": self.unique_matches,
             "not_attacked": self.skip_reason or None,
         }
 
 
 NO_KEY = (
-    "records cannot be matched with people without the key, because the release publishes the values of each "
-    "group; publish with `plan_file=`, and name that file here."
+    "without the key, records cannot be matched with people, because the release publishes the values of each group; "
+    "publish with `plan_file=`, and name the plan file here."
 )
 
 
-def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may have
+def audit(  # noqa: PLR0913 - a release, a table, and other things that attackers may have
     release: str | Path,
     original: AnyTable,
     plan_file: str | Path | None = None,
@@ -244,14 +249,15 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     table: pa.Table | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Audit:
-    """Runs all attackers on a release; `second` is another release of the same table, with its plan file.
+    """Runs all attackers on a release. `second` is another release of the same table, with its plan file.
 
-    Without a plan file, records are matched with people of equal public columns by the reference distribution. With
-    a request (`spec`), beliefs above its bound are counted; with a population, records that are unique in it. A seed
-    makes the random draws reproducible. `table` is the result of `read_original`, if it was read already.
+    Without a plan file, records are matched with people of equal public columns by the reference distribution. With a
+    request (`spec`), beliefs above its bound are counted. With a population, records that are unique in the population
+    are counted. A seed makes the random draws reproducible. `table` is the result of `read_original`, if the table was
+    read already.
     """
     opened = Release.open(release)
-    opened.manifest.mechanism.require(AttackModel)  # an audit that cannot attack must not look like a passed one
+    opened.manifest.mechanism.require(AttackModel)  # an audit that cannot attack must not look like an audit that passed
     linkage = link_records(release, population, read=read)
     if table is None:
         table = read_original(opened, original, plan_file, hierarchies=hierarchies, read=read)
@@ -261,9 +267,9 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     try:
         matched_release = match_with_original(opened, table, plan_file, seed)
     except ReleaseFormatError:
-        # An attacker needs no key here, and the key does not fit.
+        # In this case an attacker needs no key, and the key does not fit.
         if plan_file is not None and any(result.is_significant for result in order_tests):
-            skip_reason = "the order of the rows discloses whose they are, and it is not the order of the key."
+            skip_reason = "the order of the rows discloses the person of each row, and it is not the order of the key."
             return Audit(
                 mechanism, (), tuple(order_tests), linkage, self_tests=tuple(self_tests), skip_reason=skip_reason
             )
@@ -343,9 +349,9 @@ class _ColumnAttacks:
 
 
 def _select_certain_people(setup: AttackSetup, release: MatchedRelease) -> AttackSetup | None:
-    """The people whose record is certain; None if they are too few to test.
+    """The people whose record is certain; None if there are too few for a test.
 
-    They form a table of their own, because their value frequencies differ from those of all people.
+    These people form a separate table, because their value frequencies differ from those of all people.
     """
     if release.is_unique is None:
         return setup

@@ -37,9 +37,9 @@ def measure_agreement(rows: int, agreements: float, expected: float, variance: f
 def describe_matched(matched_rows: int) -> str:
     """A phrase with the number of records that were matched with the original."""
     return (
-        f"{matched_rows:,} values were matched with the original"
+        f"{matched_rows:,} records were matched with the original"
         if matched_rows
-        else "no values could be matched with the original"
+        else "no records could be matched with the original"
     )
 
 
