@@ -16,28 +16,30 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Coverage:
-    """The share of people whose value is within the prior, and the values above it, as the release estimates them."""
+    """The share of people whose value is within the prior, and the values above the prior, as estimated from the
+    release.
+    """
 
     share: float
     standard_error: float | None
     uncovered_values: tuple[Value, ...]
     prior: Fraction
     unit: str
-    """What is counted: people or rows."""
+    """The unit of the counts (people or rows)."""
 
     @property
     def sentence(self) -> str:
         """The coverage in one or two sentences."""
         if not self.uncovered_values:
             return (
-                f"By its own estimates, this release covers all {self.unit} in full: no value is more frequent than "
-                f"the prior {self.prior}."
+                f"By its own estimates, this release covers all {self.unit} in full, because no value is more "
+                f"frequent than the prior {self.prior}."
             )
         error = "" if self.standard_error is None else f" (± {100 * self.standard_error:.1f} points)"
         return (
             f"By its own estimates, this release covers {format_percent(self.share)} of {self.unit} in full{error}. "
-            f"Not covered, because they are more frequent than the prior {self.prior}: "
-            f"{format_values(self.uncovered_values, MOST_NAMED)}. For these values only the odds are bounded."
+            f"These values are more frequent than the prior {self.prior}, so only their odds are bounded: "
+            f"{format_values(self.uncovered_values, MOST_NAMED)}."
         )
 
     def to_json(self) -> Json:
@@ -51,7 +53,7 @@ class Coverage:
 
 
 def estimate_coverage(release: Release) -> Coverage | None:
-    """Estimates the coverage of a release with one bound for all values; None for other guarantees."""
+    """Estimates the coverage of a release with one bound for all values. Returns None for other guarantees."""
     manifest = release.manifest
     comparability = manifest.mechanism.comparability
     spec = None if comparability is None else comparability.read_request(manifest.design)
