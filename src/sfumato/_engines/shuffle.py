@@ -165,7 +165,9 @@ class PartStore:
             for (
                 kind,
                 names,
-            ) in self.columns_by_type.items():  # all columns of a type are copied at once, because few long steps are faster
+            ) in (
+                self.columns_by_type.items()
+            ):  # all columns of a type are copied at once, because few long steps are faster
                 columns = [row_slice[name] for name in names for row_slice in slices]
                 # The bytes of another type would be misread.
                 self.file.write(np.concatenate(columns, dtype=kind, casting="no").data)

@@ -50,7 +50,9 @@ class Slots:
             )
         permuted = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
         ends = np.cumsum(value_counts)
-        shifts = ranks_before + value_counts - ends  # from the position of a record in the list sorted by value to its rank
+        shifts = (
+            ranks_before + value_counts - ends
+        )  # from the position of a record in the list sorted by value to its rank
         for start in range(0, len(codes), BLOCK_ROWS):
             stop = min(start + BLOCK_ROWS, len(codes))
             first, last = np.searchsorted(ends, [start, stop - 1], side="right")

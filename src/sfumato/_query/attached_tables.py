@@ -60,7 +60,8 @@ def parse_attachments(texts: Sequence[str]) -> dict[str, Path]:
         name, mark, path = text.partition("=")
         if not mark or not path or name in paths:
             raise QueryError(
-                f"{text!r} does not attach a table; write `attach=` as name=file, with each name once.", code="invalid-attach"
+                f"{text!r} does not attach a table; write `attach=` as name=file, with each name once.",
+                code="invalid-attach",
             )
         paths[name] = Path(path)
     return paths

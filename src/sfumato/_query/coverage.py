@@ -16,9 +16,7 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Coverage:
-    """The share of people whose value is within the prior, and the values above the prior, as estimated from the
-    release.
-    """
+    """The estimated share of people whose value is within the prior, and the values above the prior."""
 
     share: float
     standard_error: float | None

@@ -274,7 +274,10 @@ def open_connection(data: Sequence[Path], public: tuple[str, ...], limits: Limit
         connection.execute(f"CREATE VIEW {RECORDS} AS SELECT * FROM read_parquet([{paths}])")
         public_columns = ", ".join(map(quote_name, public))
         connection.execute(f"CREATE VIEW {TABLE} AS SELECT {public_columns} FROM {RECORDS}")
-    except (duckdb.Error, UnicodeDecodeError) as error:  # the message of DuckDB would quote the bytes of an invalid name
+    except (
+        duckdb.Error,
+        UnicodeDecodeError,
+    ) as error:  # the message of DuckDB would quote the bytes of an invalid name
         connection.close()
         raise ReleaseFormatError(
             f"{data[0].name} cannot be read; get the release again from its publisher.",

@@ -154,9 +154,7 @@ class Release:
 
     @property
     def guarantee(self) -> GuaranteeStatement:
-        """The privacy guarantee, with a short form, an exact form, and details about what else the release
-        discloses.
-        """
+        """The privacy guarantee in a short and an exact form, with details about what else the release discloses."""
         return self.manifest.guarantee
 
     @property

@@ -83,7 +83,7 @@ class IntegerRounding(Function):
     rounding: Callable[[float], int]
 
     def evaluate(self, number: float) -> float:
-        """The value of the function; an infinite number stays infinite."""
+        """The value of the function. An infinite number stays infinite."""
         return float(self.rounding(number)) if math.isfinite(number) else number
 
 
@@ -94,7 +94,7 @@ class Rounding(Function):
     decimals: int = 0
 
     def evaluate(self, number: float) -> float:
-        """The value of the function; an infinite number stays infinite."""
+        """The value of the function. An infinite number stays infinite."""
         if not math.isfinite(number):
             return number
         unit = 10.0**self.decimals

@@ -96,9 +96,7 @@ class CsvSource:
                     yield typed_batch.slice(first, batch_rows or typed_batch.num_rows)
 
     def iter_pieces(self, rows: int) -> Iterator[CsvSource]:
-        """One piece for each file, because the start of a row can only be found by reading the file from the
-        beginning.
-        """
+        """One piece for each file, because the start of a row is found only by reading from the beginning."""
         for path, size in zip(self.paths, self.file_rows, strict=True):
             yield replace(self, paths=(path,), file_rows=(size,))
 

@@ -1,6 +1,4 @@
-"""Reads a table or a view of a DuckDB file, which is opened read-only, without extensions and without access to other
-files.
-"""
+"""Reads a table or a view of a DuckDB file. The file is opened read-only, without extensions or access to other files."""
 
 from __future__ import annotations
 

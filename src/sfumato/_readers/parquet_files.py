@@ -78,7 +78,9 @@ class ParquetSource:
                     for group in groups:
                         yield from file.iter_batches(batch_rows, row_groups=[group.number], columns=list(columns))
                 except (pa.ArrowException, OSError, IndexError) as error:
-                    raise _make_unreadable_error(path, error, "is damaged, because it cannot be read to its end") from error
+                    raise _make_unreadable_error(
+                        path, error, "is damaged, because it cannot be read to its end"
+                    ) from error
 
     def iter_pieces(self, rows: int) -> Iterator[ParquetSource]:
         """Neighbouring row groups of one file."""

@@ -126,8 +126,7 @@ def _check_end(file: BinaryIO) -> None:
 
 
 def _check_members(file: BinaryIO) -> None:
-    """Refuse a truncated transport file, and a file with several data sets, because the library reads only the first.
-    """
+    """Refuse a truncated transport file, and one with several data sets, of which the library reads only the first."""
     members = 0
     while piece := file.read(RECORD_BYTES * PIECE_RECORDS):
         members += sum(piece.startswith(MEMBER, place) for place in range(0, len(piece), RECORD_BYTES))

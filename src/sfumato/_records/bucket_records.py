@@ -40,7 +40,9 @@ BATCH_ROWS = 1 << 20
 """The number of lines of the second file that are read at a time."""
 
 _MANUAL_SQL = """\
-With any SQL tool, count every record by the share of its bucket's records that have the value. This plain estimate is right only if values and public columns are unrelated within buckets; `sfumato query` corrects for such relations. In DuckDB:
+With any SQL tool, count every record by the share of its bucket's records that have the value. This plain estimate is
+right only if values and public columns are unrelated within buckets; `sfumato query` corrects for such relations. In
+DuckDB:
 
     WITH sizes AS (SELECT {bucket}, SUM({count}) AS size FROM '{table}' GROUP BY ALL),
          marked AS (SELECT {bucket}, SUM({count}) AS marked FROM '{table}' WHERE {wanted} GROUP BY ALL)

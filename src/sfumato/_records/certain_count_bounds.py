@@ -29,9 +29,7 @@ Bounds = tuple[Floats, Floats]
 
 
 class RecordLayout:
-    """The records of all buckets, transposed: for each size, the first record of every bucket, then every second
-    record.
-    """
+    """The records of all buckets, transposed: for each size, the first records of all buckets, then the second ones."""
 
     def __init__(self, sizes: Indices, record_order: Indices) -> None:
         """Takes the sizes of the buckets, and the records sorted by bucket."""
@@ -113,9 +111,7 @@ class CertainBounds:
     def _iter_parts(
         self, layout: RecordLayout
     ) -> Iterator[tuple[dict[bytes, list[BitWords]], dict[bytes, Sequence[int]]]]:
-        """Yields some value sets at a time, with the buckets that have at least t matches and the conditions that need
-        them.
-        """
+        """Yields some value sets at a time, with the buckets that have at least t matches and the conditions."""
         holding_buckets: dict[bytes, list[BitWords]] = {}
         requesting_conditions: dict[bytes, Sequence[int]] = {}
         used_bytes = 0

@@ -146,7 +146,9 @@ def encode_values(column: pa.Array, domain: pa.Array) -> Codes:
         codes[values.is_null().to_numpy(zero_copy_only=False)] = missing_code
     if not is_encoded:
         return codes
-    if not column.indices.null_count and np.array_equal(codes, np.arange(len(codes))):  # both types have the same numbers
+    if not column.indices.null_count and np.array_equal(
+        codes, np.arange(len(codes))
+    ):  # both types have the same numbers
         return np.asarray(column.indices.to_numpy(zero_copy_only=False).astype(codes.dtype))
     indices = column.indices.fill_null(len(codes)) if column.indices.null_count else column.indices
     return np.asarray(np.append(codes, codes.dtype.type(missing_code)).take(indices.to_numpy(zero_copy_only=False)))
@@ -165,9 +167,7 @@ def _look_up_near_numbers(values: pa.Array, domain: pa.Array) -> Codes | None:
     for start in range(0, len(values), CHUNK_ROWS):  # this number of rows fits into the cache
         chunk = values.slice(start, CHUNK_ROWS)
         at = _subtract_unsigned(low, chunk.fill_null(low) if chunk.null_count else chunk)
-        last = min(
-            high - low + 1, np.iinfo(at.dtype).max
-        )  # the table has all numbers of the type
+        last = min(high - low + 1, np.iinfo(at.dtype).max)  # the table has all numbers of the type
         codes[start : start + CHUNK_ROWS] = table.take(np.minimum(at, at.dtype.type(last)))
     return codes
 
@@ -213,9 +213,7 @@ class CodedColumn:
         return find_smallest_type(len(self.values) + 1)
 
     def encode(self, column: pa.Array) -> Codes:
-        """Encodes a batch. Raises an error for a value that the first pass did not find, because the table has
-        changed.
-        """
+        """Encodes a batch. A value that the first pass did not find raises an error, because the table has changed."""
         codes, values = encode_batch_values(column)
         last = len(self.values) if self.has_missing else len(self.values) - 1
         if len(values) == len(self.values) and values.equals(self.values):
@@ -350,9 +348,7 @@ class SensitiveColumns:
         return tuple(len(part.domain) for part in self.parts)
 
     def list_rank_codes(self, places: Codes) -> list[Codes]:
-        """The codes by which records are distinguished and ranked: domain indices, or one list for each independent
-        part.
-        """
+        """The codes by which records are ranked: domain indices, or one list for each independent part."""
         if not self.is_independent:
             return [places]
         return [self.compute_part_codes(number).astype(np.int32).take(places) for number in range(len(self.parts))]

@@ -109,9 +109,7 @@ class LevelSetEncoding(SetEncoding):
         return sum(len(first) + 1 for _, _, first in self.layout)
 
     def list_needed_members(self, places: Sequence[int]) -> Sequence[int]:
-        """All members in the groups of the last level that contain one of the values, and the indicators of the
-        levels.
-        """
+        """All members in groups of the last level that contain one of the values, and the level indicators."""
         top = np.array(self.groups[-1])
         is_kin = np.isin(top, top[np.array(places, dtype=np.int64)])
         needed_groups = [[*np.unique(groups[is_kin]), len(first)] for _, groups, first in self.layout]

@@ -145,8 +145,7 @@ class MemberColumnEncoding(SetEncoding):
     def tally_hits(
         self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
     ) -> dict[Key, WeightTallies] | None:
-        """Counts the wanted members, and assigns this count to one arbitrary wanted member and the rest to one other
-        member.
+        """Counts the wanted members, and assigns the count to one wanted member and the rest to another member.
 
         All sets have the same size, so the unwanted members need not be read.
         """

@@ -91,7 +91,9 @@ class SetEncoding(RecordEncoding):
 
     def describe(self, subject: str, naming: Naming) -> str:
         """Describes the encoding."""
-        form = "a list of values" if self.is_list else f"{self.size} bits, one for each value in the order of the domain"
+        form = (
+            "a list of values" if self.is_list else f"{self.size} bits, one for each value in the order of the domain"
+        )
         return (
             f"{subject}: each record has a set of values, written as {form}. The set was drawn at random, and may or "
             "may not contain the true value."
@@ -242,9 +244,7 @@ def _read(name: str, encoding: SetEncoding, domain: pa.Array, batch: pa.RecordBa
 
 
 def _add_members(sums: Floats, numbers: Counts, members: Codes, weights: Sequence[Amounts]) -> None:
-    """Adds the sets of one batch, so few at a time that a byte can hold their sum, which takes an eighth of the
-    space.
-    """
+    """Adds the sets of one batch, a few at a time, so that a byte can hold their sum and save space."""
     present, starts = [0], [0]
     if len(sums) > 1:
         order = np.argsort(numbers, kind="stable")

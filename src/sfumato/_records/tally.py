@@ -159,7 +159,9 @@ class Tally(DerivedCache):
     def count_in_buckets(self, places: Indices) -> tuple[Floats, Floats, Floats]:
         """The buckets with one of the values: their sizes, numbers of matches, and selected records by condition."""
         if self.holdings is None:
-            raise InternalError("to count in buckets, the contents of the buckets are needed.", code="no-bucket-contents")
+            raise InternalError(
+                "to count in buckets, the contents of the buckets are needed.", code="no-bucket-contents"
+            )
         bucket_indices, match_counts = self.holdings.find_buckets(places)
         return (
             self.holdings.sizes[bucket_indices].astype(np.float64),

@@ -153,9 +153,7 @@ class ValueEncoding(RecordEncoding):
     def tally_hits(
         self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
     ) -> dict[Key, WeightTallies] | None:
-        """Counts wanted and other values in each sub-table, and assigns each of the two counts to one arbitrary
-        symbol.
-        """
+        """Counts wanted and other values in each sub-table, and assigns each count to one arbitrary symbol."""
         first, sizes = self._cell_ranges
         name = "0" if naming.cell is None else f"{quote_name(TABLE)}.{quote_name(naming.cell)}"
         # A number outside the range of a byte is an error of the release, and DuckDB reports it.
@@ -273,11 +271,13 @@ def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
 
 def _make_outside_domain_error() -> ReleaseFormatError:
     return ReleaseFormatError(
-        "the release contains a value outside its domain; get the release again from its publisher.", code="value-outside-domain"
+        "the release contains a value outside its domain; get the release again from its publisher.",
+        code="value-outside-domain",
     )
 
 
 def _make_mismatch_error() -> ReleaseFormatError:
     return ReleaseFormatError(
-        "the release contains a value that does not belong to its sub-table; get the release again from its publisher.", code="value-outside-cell"
+        "the release contains a value that does not belong to its sub-table; get the release again from its publisher.",
+        code="value-outside-cell",
     )

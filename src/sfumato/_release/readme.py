@@ -76,8 +76,8 @@ a formula. Import such columns as text, or use the Parquet files.
 """
 
 _ESCAPES = """
-Some characters above cannot be printed and are written as escapes, such as `\\x1b`. Replace each escape by its character
-before you run a query.
+Some characters above cannot be printed and are written as escapes, such as `\\x1b`. Replace each escape by its
+character before you run a query.
 """
 
 _BY_SFUMATO = "This release has no file of weights, so only sfumato can count its records."
@@ -197,7 +197,10 @@ def _describe_copies(manifest: Manifest) -> str:
     if not manifest.copies:
         return ""
     names = [f"`{name}`" for name in manifest.copies]
-    return _COPIES.format(names=" and ".join(names), say="has the content of the Parquet file" if len(names) == 1 else "have the content of the Parquet files")
+    return _COPIES.format(
+        names=" and ".join(names),
+        say="has the content of the Parquet file" if len(names) == 1 else "have the content of the Parquet files",
+    )
 
 
 def _quote_for_shell(text: str) -> str:

@@ -210,9 +210,7 @@ def _clear(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a directory to which remote workers may still be writing, because they do not know that the run has
-    ended.
-    """
+    """Remove a directory to which remote workers may still be writing, because they are unaware of the end."""
     # The directory is renamed first, so that workers cannot create new files in it.
     renamed_folder = folder.rename(folder.with_name(uuid4().hex))
     shutil.rmtree(renamed_folder, ignore_errors=True)

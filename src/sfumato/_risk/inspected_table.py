@@ -99,7 +99,9 @@ def _encode_column(name: str, pieces: Sequence[pa.Array]) -> CodedValues:
         column.validate(full=True)
     except pa.ArrowException as error:
         raise SourceError(
-            f"column {name!r} is damaged, and its values cannot be read.", code="damaged-column", fields={"column": name}
+            f"column {name!r} is damaged, and its values cannot be read.",
+            code="damaged-column",
+            fields={"column": name},
         ) from error
     codes, values = encode_batch_values(column)
     counts = np.bincount(codes, minlength=len(values) + 1)

@@ -136,7 +136,11 @@ def _select_published_rows(
         )
     if plan.person_settings is None:
         return source, [
-            Check(PERSONS, False, "the plan file has no person column, but the release states a number of rows for each person.")
+            Check(
+                PERSONS,
+                False,
+                "the plan file has no person column, but the release states a number of rows for each person.",
+            )
         ]
     column, rows = plan.person_settings
     selection = PersonGrouping(LocalEngine(), source, column, private_folder).select_rows(rows, plan.table_draws)
@@ -145,7 +149,11 @@ def _select_published_rows(
     basis = selection.basis if int(view.sfumato_json["format"]) >= BASIS_FORMAT else persons.basis
     is_same = PersonCheck.of(rows, left_out, view.public_names, basis) == persons
     sentence = f"in the original, the rows of each {column!r} were counted again: {left_out:,} rows are not published,"
-    verdict = "as the release says." if is_same else "but the release has another number. Check that the plan file belongs to this release."
+    verdict = (
+        "as the release says."
+        if is_same
+        else "but the release has another number. Check that the plan file belongs to this release."
+    )
     return selection.source, [Check(PERSONS, is_same, f"{sentence}, {verdict}")]
 
 
@@ -249,8 +257,9 @@ def make_original_schema(view: ManifestView, columns: Sequence[str]) -> Schema:
 
 
 def list_text_columns(view: ManifestView) -> list[str]:
-    """The columns of a CSV original to read as strings: columns of strings, and sensitive columns, whose type is that
-    of the domain.
+    """The columns of a CSV original to read as strings.
+
+    Sensitive columns are included, because the domain gives their type.
     """
     texts = [name for name, kind in view.column_types.items() if kind == "string"]
     return [name for name in (*texts, *view.sensitive_names) if name not in view.sfumato_json["bins"]]

@@ -110,7 +110,9 @@ def _check_files(folder: Path, view: ManifestView, apply_each: FileMapper) -> Ch
             return Check(
                 "files", False, f"the release contains files that do not belong to it; remove them: {', '.join(extra)}."
             )
-        return Check("files", False, "the manifest does not fit the files, because a file is not listed or is listed twice.")
+        return Check(
+            "files", False, "the manifest does not fit the files, because a file is not listed or is listed twice."
+        )
     return Check("files", True, f"the digests of {len(listed_files)} files match the manifest.")
 
 

@@ -177,4 +177,6 @@ class ManifestView:
 
     def fail_outside_domain(self, name: str) -> Check:
         """The failed check for an original with values outside the domain of the release."""
-        return Check(name, False, f"the original has a value of {self.naming.joined_name!r} outside the domain of the release.")
+        return Check(
+            name, False, f"the original has a value of {self.naming.joined_name!r} outside the domain of the release."
+        )

@@ -26,9 +26,7 @@ WHOLE = "NULL"
 
 
 def list_coarse_columns(connection: Connection, view: ManifestView) -> list[str]:
-    """The public columns with few values, as strings, because Python cannot read times with a zone or in
-    nanoseconds.
-    """
+    """The public columns with few values, as strings, because Python cannot read all types of times."""
     columns = view.quoted_public_names
     counts = ", ".join(f"APPROX_COUNT_DISTINCT({column})" for column in columns)
     sizes = connection.execute(f"SELECT {counts} FROM original").fetchall()[0]

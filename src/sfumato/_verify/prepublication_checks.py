@@ -48,9 +48,7 @@ def _make_key(value_json: object) -> object:
 
 
 def check_sub_tables(chosen: ChosenMechanism, spec: PrivacySpec) -> None:
-    """Proves that no belief in a protected value exceeds the bound, even if an attacker knows the sub-table's
-    counts.
-    """
+    """Proves that no belief in a protected value exceeds the bound, even with knowledge of the sub-table's counts."""
     bound, total = spec.bound, chosen.histogram.total
     if bound is None:
         return

@@ -263,7 +263,9 @@ def link_records(connection: Connection, view: ManifestView, table: pa.Table, to
         sizes = np.bincount(keys, weights=counts, minlength=number)
         row_numbers = np.bincount(keys, weights=sums, minlength=number) / np.maximum(sizes, 1)
         true_values[name] = _find_most_frequent(keys, codes, counts, number)
-    single_classes = np.flatnonzero(np.bincount(classes, minlength=number) == 1)  # all other classes have several people
+    single_classes = np.flatnonzero(
+        np.bincount(classes, minlength=number) == 1
+    )  # all other classes have several people
     unique = int((_count_people(connection, view, single_classes) == 1).sum())
     log_chance = _compute_first_rows_chance(connection, view, classes, total)
     return LinkedRecords(total, classes, row_numbers, true_values, unique, log_chance)

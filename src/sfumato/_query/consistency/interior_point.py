@@ -75,9 +75,7 @@ class _Program:
         return bool(adds_up) and float((state.cells * state.pulls).max()) <= CLOSE
 
     def step(self, state: _State) -> _State:
-        """Takes one step. It measures the distance to the boundary, corrects the direction towards the centre, and
-        moves.
-        """
+        """Takes one step: measures the distance to the boundary, corrects the direction, and moves."""
         first = self.find_direction(state, np.zeros(len(state.cells)))
         reach = state.find_reach(first)
         aim = state.gap * (state.move(first, reach).gap / state.gap) ** 3

@@ -155,6 +155,7 @@ def _factorize(system: sparse.csc_array) -> Callable[[Floats], Floats]:
         factors = splu(system, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
     except RuntimeError as error:
         raise QueryError(
-            "the table cannot be made to add up, because the sizes of its variances differ too much.", code="unequal-variances"
+            "the table cannot be made to add up, because the sizes of its variances differ too much.",
+            code="unequal-variances",
         ) from error
     return lambda changes: np.asarray(factors.solve(changes), dtype=np.float64)

@@ -35,7 +35,9 @@ class Family:
 
     def __post_init__(self) -> None:
         if self.labels.ndim != 1 or self.labels.max(initial=-1) >= len(self.totals) or self.labels.min(initial=0) < -1:
-            raise QueryError(f"{self.title} do not fit the cells, because every set needs one total.", code="invalid-totals")
+            raise QueryError(
+                f"{self.title} do not fit the cells, because every set needs one total.", code="invalid-totals"
+            )
         if not np.isfinite(self.totals).all():
             raise QueryError(f"{self.title} contain an infinite number or NaN.", code="invalid-totals")
 

@@ -58,9 +58,7 @@ class QueriedColumn:
         return len(self.codes_by_value) + 2
 
     def encode(self, value: Scalar) -> int | None:
-        """The code of a value; -1 for the missing value, whose code comes later; None for a value that no record can
-        have.
-        """
+        """The code of a value. It is -1 for the missing value (its code comes later), and None for an impossible value."""
         if value is None:
             return -1
         converted = self.convert(value)
@@ -96,9 +94,7 @@ class QueriedColumn:
         return converted + 0.0 if isinstance(converted, float) else converted  # zero has one sign
 
     def check(self, value: Scalar) -> None:
-        """Rejects a value whose type differs from that of the column, because this is a mistake and not a count of
-        zero.
-        """
+        """Rejects a value whose type does not fit the column, because this is a mistake and not a count of zero."""
         kind = find_field_type(self.kind) or ""
         is_bool = isinstance(value, bool) and kind != "boolean"
         is_moment = isinstance(value, datetime.datetime) and kind == "date"

@@ -113,7 +113,9 @@ def parse(sql: str) -> Tree:
     except sqlglot.errors.SqlglotError as error:
         raise QueryError(f"this SQL cannot be parsed: {str(error).splitlines()[0]}", code="invalid-sql") from error
     if len(trees) != 1 or not isinstance(trees[0], (exp.Query, *STATEMENTS)) or "\0" in sql:
-        raise QueryError("write a single SELECT, such as SELECT COUNT(*) FROM release WHERE age > 30.", code="not-one-select")
+        raise QueryError(
+            "write a single SELECT, such as SELECT COUNT(*) FROM release WHERE age > 30.", code="not-one-select"
+        )
     tree: Tree = trees[0]
     for node in tree.walk():  # a comment could contain anything
         node.comments = None

@@ -83,7 +83,9 @@ class ColumnNames:
         """Adds a table beside the release."""
         if table.lower() in self.tables:
             raise QueryError(
-                f"two tables have the name {table!r}; rename one with AS.", code="repeated-table", fields={"table": table}
+                f"two tables have the name {table!r}; rename one with AS.",
+                code="repeated-table",
+                fields={"table": table},
             )
         self.tables[table.lower()] = {name.lower(): make_column(table, name) for name in columns}
 

@@ -30,13 +30,15 @@ def list_common_tables(select: Tree, outer_tables: CommonTables, size_budget: Si
         return common_tables
     if with_clause.args.get("recursive"):
         raise QueryError(
-            "a recursive WITH cannot be answered; write its result to a file, and attach this file.", code="recursive-query"
+            "a recursive WITH cannot be answered; write its result to a file, and attach this file.",
+            code="recursive-query",
         )
     for definition in with_clause.expressions:
         name = definition.alias.lower()
         if name == TABLE:
             raise QueryError(
-                f"{TABLE!r} is the name of the release; give the common table expression another name.", code="reserved-name"
+                f"{TABLE!r} is the name of the release; give the common table expression another name.",
+                code="reserved-name",
             )
         if definition.args["alias"].args.get("columns"):
             raise QueryError(

@@ -282,9 +282,7 @@ class _TextMeasurer:
         return max(length, scope.column_length)
 
     def _measure_select(self, select: exp.Select, outer_scope: _Scope) -> int:
-        """Measures a SELECT, in which the columns of its tables, of outer queries, and its own earlier columns are
-        visible.
-        """
+        """Measures a SELECT. It can use the columns of its tables, of outer queries, and its own earlier columns."""
         first = select.args.get("from_") or select.args.get("from")
         sources = [*([] if first is None else [first]), *(select.args.get("joins") or ())]
         source_lengths = [self.measure(item.this, outer_scope) for item in sources]

@@ -79,7 +79,9 @@ class Scope:
         """Adds a table with the internal names of its columns."""
         if table.lower() in self.tables:
             raise QueryError(
-                f"two tables have the name {table!r}; rename one with AS.", code="repeated-table", fields={"table": table}
+                f"two tables have the name {table!r}; rename one with AS.",
+                code="repeated-table",
+                fields={"table": table},
             )
         self.tables[table.lower()] = {name.lower(): (name, own) for name, own in columns.items()}
 

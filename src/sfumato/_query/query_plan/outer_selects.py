@@ -130,7 +130,9 @@ def replace_output_number(node: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
     """The output column that a number refers to."""
     if not 1 <= int(node.name) <= len(outputs):
         raise QueryError(
-            f"ORDER BY {node.name} is not the number of a column of the answer.", code="unknown-order", fields={"name": node.name}
+            f"ORDER BY {node.name} is not the number of a column of the answer.",
+            code="unknown-order",
+            fields={"name": node.name},
         )
     return outputs[int(node.name) - 1][1]
 

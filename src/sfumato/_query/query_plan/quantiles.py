@@ -175,8 +175,7 @@ class Distribution:
 
 
 def _estimate_standard_error(crossing: Crossing, cumulative: Floats, value: float) -> float:
-    """The standard error of a quantile, which is the error of the distribution divided by the density of records around
-    it.
+    """The standard error of a quantile: the error of the distribution divided by the density around the quantile.
 
     If many records share few values, the interval may be a single value, although the error is not zero.
     """

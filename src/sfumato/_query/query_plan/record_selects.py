@@ -29,8 +29,8 @@ from sfumato.errors import QueryError
 MOST_GROUPING = 62
 """The largest number of columns that one GROUPING can combine."""
 SINGLE_ROWS = (
-    f"{name!r} is protected, so a query cannot show it for single rows or select rows by it; count rows instead: "
-    f"SELECT {column}, COUNT(*) FROM release GROUP BY {column}."
+    "{name!r} is protected, so a query cannot show it for single rows or select rows by it; count rows instead: "
+    "SELECT {column}, COUNT(*) FROM release GROUP BY {column}."
 )
 
 

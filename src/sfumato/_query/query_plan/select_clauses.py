@@ -1,5 +1,4 @@
-"""Runs the clauses of a SELECT over rows (groups and aggregates, HAVING, windows, QUALIFY, columns, DISTINCT, ORDER BY,
-LIMIT).
+"""Runs the clauses of a SELECT over rows, such as groups, HAVING, windows, QUALIFY, DISTINCT, ORDER BY and LIMIT.
 
 DuckDB decides which rows are added up. For a sum of estimates, it returns the list of their formulas.
 """
@@ -79,7 +78,8 @@ def group_rows(
     """Groups rows, with their keys and aggregates under the given names."""
     if any(is_number(item, rows) for item in keys.values()):
         raise QueryError(
-            "group by columns instead of an estimate; to group by an estimate, use CASE with a comparison.", code="group-by-estimate"
+            "group by columns instead of an estimate; to group by an estimate, use CASE with a comparison.",
+            code="group-by-estimate",
         )
     context.note_choice(rows, [*keys.values()])
     selected_sql = [f"{allowed_sql.write_sql(item)} AS {name}" for name, item in keys.items()]
@@ -120,7 +120,8 @@ def _aggregate(
     argument = function.this
     if isinstance(argument, exp.Distinct) and rows.list_estimates(argument):
         raise QueryError(
-            "DISTINCT does not work on estimates: equal estimates are not equal numbers.", code="distinct-estimates"
+            "DISTINCT does not work on estimates, because equal estimates need not stand for equal numbers.",
+            code="distinct-estimates",
         )
     if not isinstance(argument, exp.Expression) or isinstance(argument, exp.Star) or not is_number(argument, rows):
         allowed_sql.check(function, allowed_sql.PUBLIC_CONSTRUCTS)

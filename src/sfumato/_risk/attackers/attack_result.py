@@ -17,7 +17,11 @@ ROUNDING = 1e-9
 """If a belief exceeds a limit by less than this number, the cause is floating-point rounding."""
 
 EXPOSURE_EXPLANATION = (
-    f"Each line is an attacker who knows these columns of a person, and how they predict the values of all other people. Numbers are percentages of {:,} records, without the release -> with the release. "Clearly above the bound" means that the attacker's odds for the true value exceed the bound by more than 10%. This includes values that exceed the bound without the release. A bound limits what the release adds to a belief within the prior. The bound does not limit what public columns disclose by themselves, or beliefs above the prior."
+    "Each line is an attacker who knows these columns of a person, and how they predict the values of all other "
+    "people. Numbers are percentages of {:,} records, without the release -> with the release. 'Clearly above the "
+    "bound' means that the attacker's odds for the true value exceed the bound by more than 10%. This includes values "
+    "that exceed the bound without the release. A bound limits what the release adds to a belief within the prior. The "
+    "bound does not limit what public columns disclose by themselves, or beliefs above the prior."
 )
 """Explains how to read tables of attacks, given the number of records."""
 
@@ -37,7 +41,7 @@ class BeliefSummary:
     share_above: float
     """The share of records for which the belief in the true value is above the bound."""
     share_well_above: float
-    """The share of records for which the odds of the true value exceed the bound by more than 10%. Smaller excesses are not counted, because a weakly predictive column raises every second belief a little."""
+    """The share of records for which the odds of the true value are above the bound by more than 10%."""
     expected_success: float = math.nan
     """The share of correct guesses that the attacker expects, from the beliefs in the most likely values."""
     deviation: float = math.nan
@@ -80,7 +84,7 @@ class Attack:
     label: str = ""
     """The knowledge of the attacker, if it is more than the columns."""
     control: BeliefSummary | None = None
-    """The beliefs of this attacker about people without a record in the release. They show what the release teaches in general."""
+    """The beliefs of this attacker about people without a record in the release, as a control."""
     seed: int | None = None
     """The seed that drew the published values; None if a secret key drew them."""
 

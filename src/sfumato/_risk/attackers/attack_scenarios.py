@@ -74,7 +74,10 @@ def attack_with_worst_column(setup: AttackSetup) -> Attack:
     """C: an attacker who knows the public column that gives the most correct guesses, with the release if possible."""
     column_attacks = attack_with_each_column(setup)
     if not column_attacks:
-        raise SpecError("the release has no public column, so there is no attacker who knows a public column.", code="no-public-column")
+        raise SpecError(
+            "the release has no public column, so there is no attacker who knows a public column.",
+            code="no-public-column",
+        )
     return max(column_attacks, key=lambda attack: attack.final_success)
 
 
@@ -144,9 +147,7 @@ def measure_by_known_share(
 
 
 def attack_with_own_belief(setup: AttackSetup, prior: Mapping[Value, float] | Path, domain: Sequence[Value]) -> Attack:
-    """An attacker who has your own belief about every person, given as a share for each value or as a CSV of
-    `value,share`.
-    """
+    """An attacker with your own belief about every person, given as a share for each value or a CSV of `value,share`."""
     if isinstance(prior, Path):
         prior = {
             value: float(parse_exact(row["share"], "a share"))

@@ -1,6 +1,4 @@
-"""The target of attacks: the true values of one protected column, and the evidence of public columns for these
-values.
-"""
+"""The target of attacks: the true values of one protected column, and what public columns reveal about them."""
 
 from __future__ import annotations
 

@@ -104,9 +104,7 @@ def count_cooccurrences(codes: Codes, true_codes: Codes, size: int, height: int 
 
 
 def _choose_prior_weight(codes: Codes, cell_counts: Floats, true_codes: Codes, shares: Floats) -> float:
-    """The weight of the table's shares that gives all records the highest likelihood, if each is predicted from the
-    others.
-    """
+    """The weight of the table's shares that predicts each record best from the other records."""
     step = max(1, len(cell_counts) // 10_000)  # a sample is enough to choose one number
     sizes = np.bincount(codes).astype(np.float64).take(codes[::step])
     cell_counts, shares = cell_counts[::step], shares.take(true_codes[::step])

@@ -185,9 +185,7 @@ def measure_guesses(
         )
 
     def guess_both_ways(names: tuple[str, ...]) -> ColumnPrediction:
-        """Also measures the reverse, because values of another column that the protected column determines are
-        disclosed too.
-        """
+        """Also measures the reverse: another column is disclosed too if the protected column determines its values."""
         column = wide[names[0]]
         reverse_blind = measure_blind_guess(column)
         reverse_success = measure_best_guess(true_codes.astype(np.int64), column, int(column.max(initial=0)) + 1)

@@ -76,8 +76,7 @@ class SelfTest:
 
 
 def corrupt_published_values(setup: AttackSetup) -> SelfTest | None:
-    """Corrupts some records so that they disclose their value, and an attacker who knows frequencies succeeds too
-    often.
+    """Corrupts some records so that they disclose their value, and an attacker with frequencies succeeds too often.
 
     The corrupted share is twice the smallest share that is detected in 95% of cases. None if the likelihood of
     published values is unknown, or records are in groups.
@@ -87,7 +86,11 @@ def corrupt_published_values(setup: AttackSetup) -> SelfTest | None:
         return None
     share = find_smallest_share(belief)
     if not share < 0.5:  # noqa: PLR2004 - twice this share is tried
-        return SelfTest("true values published in some records", 0.0, f"there are too few people ({len(setup.rows):,}) to detect this corruption")
+        return SelfTest(
+            "true values published in some records",
+            0.0,
+            f"there are too few people ({len(setup.rows):,}) to detect this corruption",
+        )
     rows, true_codes = setup.rows, setup.target.true_codes
     disclosing_rows = _select_most_disclosing(setup)
     is_corrupted = setup.draws.get_stream("spoilt").draw_bits(0, len(true_codes)) / 2.0**64 < 2 * share
@@ -257,7 +260,9 @@ def audit(  # noqa: PLR0913 - a release, a table, and other things that attacker
     read already.
     """
     opened = Release.open(release)
-    opened.manifest.mechanism.require(AttackModel)  # an audit that cannot attack must not look like an audit that passed
+    opened.manifest.mechanism.require(
+        AttackModel
+    )  # an audit that cannot attack must not look like an audit that passed
     linkage = link_records(release, population, read=read)
     if table is None:
         table = read_original(opened, original, plan_file, hierarchies=hierarchies, read=read)

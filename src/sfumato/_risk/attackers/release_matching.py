@@ -355,6 +355,7 @@ def find_domain_places(naming: Naming, table: pa.Table) -> Codes:
     places = order[np.minimum(np.searchsorted(domain_keys, keys, sorter=order), len(domain_keys) - 1)]
     if not np.array_equal(domain_keys[places], keys):
         raise ReleaseFormatError(
-            "the table is not the original of this release, because it has values outside the domain.", code="not-the-original"
+            "the table is not the original of this release, because it has values outside the domain.",
+            code="not-the-original",
         )
     return places

@@ -1,6 +1,4 @@
-"""Findings in the file itself: in the footer and the dictionaries of Parquet, and in the first bytes and line ends of
-CSV.
-"""
+"""Findings in the file itself, such as the footer of Parquet, and the first bytes and line ends of CSV."""
 
 from __future__ import annotations
 

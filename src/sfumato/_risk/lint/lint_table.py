@@ -155,7 +155,8 @@ def lint(
     """
     if isinstance(table, str | Path) and (address := Address.of(table, SourceError)) is not None:
         raise SourceError(
-            f"'{address}' is in a store, but lint inspects local files; copy the table to this machine first.", code="table-in-store"
+            f"'{address}' is in a store, but lint inspects local files; copy the table to this machine first.",
+            code="table-in-store",
         )
     with open_containing_release(table) as release, tempfile.TemporaryDirectory(prefix="sfumato-") as spool:
         if release is not None:

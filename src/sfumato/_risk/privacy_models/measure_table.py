@@ -51,8 +51,9 @@ def compute_entropy_diversity(contents: GroupValues) -> float:
 
 
 def compute_recursive_ratio(contents: GroupValues) -> float | None:
-    """Recursive (c, l)-diversity (same source) for l = the smallest number of values in a group; every larger c
-    satisfies it.
+    """Recursive (c, l)-diversity (same source), where l is the smallest number of values in a group.
+
+    Larger c satisfy it too.
 
     The most frequent value of a group is less than c times as frequent as the l-th and all rarer values together: r_1 <
     c (r_l + ... + r_m). The result is None if a group has only one value.
@@ -77,8 +78,7 @@ def compute_equal_distance(contents: GroupValues) -> float:
 
 
 def compute_ordered_distance(contents: GroupValues) -> float:
-    """t-closeness (same source) by the order of the values: the earth mover's distance divided by (number of values -
-    1).
+    """t-closeness (same source) with ordered values: the earth mover's distance over (number of values - 1).
 
     The distance is the sum of |Q - P| over all values, with cumulative shares Q and P. Q changes only at values in the
     group, and P rises. So between two such values the sign of Q - P changes at most once, and a search finds the place.
@@ -377,7 +377,9 @@ def _check_columns(schema: pa.Schema, public: Sequence[str], sensitive: Sequence
                 fields={"column": name},
             )
     if not (public or sensitive):
-        raise SchemaError("name the public columns (`public=`) and the columns to protect (`sensitive=`).", code="no-columns")
+        raise SchemaError(
+            "name the public columns (`public=`) and the columns to protect (`sensitive=`).", code="no-columns"
+        )
 
 
 def _measure_columns(

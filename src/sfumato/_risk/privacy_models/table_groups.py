@@ -23,9 +23,7 @@ def group_records(columns: Sequence[CodedValues], rows: int) -> tuple[Codes, Cou
 
 @dataclass(frozen=True)
 class GroupValues:
-    """The counts of each value in each group, with a line for each pair that occurs, sorted by group and then by
-    value.
-    """
+    """The counts of each value in each group, with a line for each pair that occurs, by group and then by value."""
 
     sizes: Counts
     """The number of records of each group."""

@@ -14,9 +14,7 @@ from sfumato._verify.original_counts import Connection, count_original_values
 
 
 def check_any_prior(design: JsonView, worst: Fraction | None) -> Check:
-    """Recomputes the guarantee for the worst case, in which the odds of the prior are multiplied by the
-    amplification.
-    """
+    """Recomputes the guarantee for the worst case: the odds of the prior are multiplied by the amplification."""
     prior, posterior = parse_bound(design["prior"], design["posterior"])
     rows = int(design.get("rows_per_person", 1))
     if rows < 1:
@@ -53,7 +51,9 @@ def check_bounded_posteriors(
             return Check(
                 "posteriors", False, f"the odds of a value can rise by more than the guaranteed factor {odds}."
             )
-        return Check("posteriors", True, f"every value has a share of the records above {prior}, so only the odds are bounded.")
+        return Check(
+            "posteriors", True, f"every value has a share of the records above {prior}, so only the odds are bounded."
+        )
     worst = max(covered_posteriors)
     sentence = (
         f"for the {len(covered_posteriors)} values with a share of at most {prior}, an attacker's confidence is at "

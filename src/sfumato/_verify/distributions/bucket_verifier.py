@@ -76,7 +76,9 @@ def check_domain(folder: Path, view: ManifestView, *, once: bool = False) -> Che
 
 def _count_bucket_sizes(folder: Path, view: ManifestView, rows: int) -> Codes:
     """The number of records of each bucket. Ids must run from 0 without a gap."""
-    sizes: Codes = np.zeros(0, dtype=np.int32 if rows < FIRST_WIDE else np.int64)  # a narrow type, because there may be many ids
+    sizes: Codes = np.zeros(
+        0, dtype=np.int32 if rows < FIRST_WIDE else np.int64
+    )  # a narrow type, because there may be many ids
     for batch in view.read_batches(folder, view.published_names):
         ids = batch.column(0).to_numpy(zero_copy_only=False)
         if batch.column(0).null_count or (len(ids) and not 0 <= ids.min() <= ids.max() < rows):
@@ -167,7 +169,9 @@ def _check_caps(kinds: set[tuple[int, int, int]], caps: Sequence[Fraction], *, o
         raise _BucketError("a bucket of Anatomy has a value twice.")
     for place, count, size in kinds:
         if count * caps[place].denominator > caps[place].numerator * size:
-            raise _BucketError(f"a bucket of {size} records has a value {count} times, which is above the value's cap {caps[place]}.")
+            raise _BucketError(
+                f"a bucket of {size} records has a value {count} times, which is above the value's cap {caps[place]}."
+            )
 
 
 def _list_distinct_triples(places: Codes, counts: Codes, sizes: Codes) -> set[tuple[int, int, int]]:
@@ -232,8 +236,7 @@ def check_guarantee(folder: Path, view: ManifestView, *, once: bool = False) -> 
 
 
 def check_draws(connection: Connection, view: ManifestView) -> Check:
-    """Checks that the buckets have the values of the original, and that records were dealt independently of the public
-    columns.
+    """Checks that buckets have the values of the original, and were dealt independently of the public columns.
 
     Bucket ids are random. If the dealing does not depend on a column, its values are spread evenly over all parts of
     the ids.

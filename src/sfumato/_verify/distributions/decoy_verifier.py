@@ -80,8 +80,7 @@ def _count_published_values(folder: Path, view: ManifestView) -> dict[str, list[
 
 
 def check_draws(connection: Connection, view: ManifestView) -> Check:
-    """Checks the published count of each value, and that a record publishes its own value with probability 1/group
-    size.
+    """Checks the published count of each value, and how often a record publishes its own value (1/group size).
 
     Conditions on public columns are not checked, because leaks under them depend on the groups.
     """
@@ -105,7 +104,10 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
         detail = f"the published values deviate from decoys by {worst:.1f} standard deviations."
         return Check("draws", False, detail)
     return Check(
-        "draws", True, f"the published values are distributed as decoys (largest deviation: {worst:.1f} standard deviations; {describe_matched(matched_rows)})."
+        "draws",
+        True,
+        f"the published values are distributed as decoys (largest deviation: {worst:.1f} standard deviations; "
+        f"{describe_matched(matched_rows)}).",
     )
 
 
@@ -128,9 +130,7 @@ def _is_too_close(true_counts: Floats, published_counts: Floats, size: int) -> b
 
 
 def _measure_agreement(connection: Connection, column_view: ManifestView, values: int, size: int) -> tuple[int, float]:
-    """How far the number of unique records that publish their own value is from its expectation, in standard
-    deviations.
-    """
+    """The deviation of the number of unique records that publish their own value, in standard deviations."""
     if values > LARGEST_TRANSITION:
         return 0, 0.0
     return measure_agreement(*match_values(connection, column_view, np.eye(values) / size, largest=1))

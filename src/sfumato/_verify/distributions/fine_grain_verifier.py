@@ -37,9 +37,7 @@ def read_distribution(design: JsonView) -> SubTableDistribution:
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """Checks that no belief in a value with a bound rises above the posterior, or falls below the prior if this is
-    guaranteed.
-    """
+    """Checks that no belief in a value with a bound rises above the posterior (or falls below the prior)."""
     distribution, design = read_distribution(view.design), view.design
     return check_single_values(
         design, distribution.compute_rise, distribution.compute_fall if design["direction"] == "both" else None
@@ -47,9 +45,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
 
 
 def are_weights(view: ManifestView, table: WeightTable) -> bool:
-    """Checks the weights, which have a line for each pair of a true and a published value: the inverse of the
-    transition matrix.
-    """
+    """Checks the weights of each true and published value, which are the inverse of the transition matrix."""
     distribution = read_distribution(view.design)
     size = len(distribution.places)
     if size > LARGEST_WEIGHTS or len(table["weight"]) != size**2:

@@ -31,9 +31,7 @@ from sfumato.errors import ReleaseFormatError
 
 @dataclass(frozen=True)
 class RedrawDistribution:
-    """The distribution of a published value, which is kept with one probability, or drawn independently of the true
-    value.
-    """
+    """The distribution of a published value, which is kept, or drawn independently of the true value."""
 
     retention: Fraction
     draw_chances: tuple[Fraction, ...]
@@ -113,9 +111,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
 
 
 def are_weights(view: ManifestView, table: WeightTable) -> bool:
-    """Checks the line of weights of each value: the contribution of a record that publishes this value, and of other
-    records.
-    """
+    """Checks the weights of each value: for a record that publishes this value, and for other records."""
     distribution = read_distribution(view.design)
     expected = [
         (0, *compute_expected_weights(distribution.retention + draw_chance, draw_chance))

@@ -42,9 +42,7 @@ MOST_BITS = 1 << 30
 
 @dataclass(frozen=True)
 class LevelDistribution:
-    """One level: the probability that a record is drawn at it, the group of each value, and the distribution of its
-    sets.
-    """
+    """One level, with its probability, the group of each value, and the distribution of its sets."""
 
     name: str
     share: Fraction
@@ -81,7 +79,8 @@ def read_distributions(design: JsonView) -> list[LevelDistribution]:
             )
         if len(level_weights) != number + 1 or sum(level_weights) != 1 or distributions[-1].share <= 0:
             raise ReleaseFormatError(
-                "the design lacks the shares of its levels, or the weights that combine their counts.", code="missing-level-draws"
+                "the design lacks the shares of its levels, or the weights that combine their counts.",
+                code="missing-level-draws",
             )
     nested = (
         len(set(zip(low.groups.tolist(), up.groups.tolist(), strict=True))) == low.sets.domain_size
@@ -176,8 +175,7 @@ def are_weights(view: ManifestView, table: WeightTable) -> bool:
 
 
 def _compute_level_weights(distributions: Sequence[LevelDistribution], level: int) -> tuple[Floats, Floats]:
-    """What a record of a level contributes to a value's count: a constant, and a number for each group in the set by
-    tier.
+    """What a record of a level contributes to a value's count: a constant, and a number for each group in its set.
 
     From the whole domain downwards, a group gets its share (by size) of the group above. If the record distinguishes
     groups of this tier, the group also gets the information of the record. The weights ensure that each piece of
@@ -201,14 +199,14 @@ def _compute_level_weights(distributions: Sequence[LevelDistribution], level: in
             by_tier[tier] += weight
             by_tier[tier + 1] -= weight * part
             constant_weights += weight * other * (part * unit_counts[tier + 1] - unit_counts[tier])
-    constant_weights += by_tier[-1] * own_distribution.sets.subset_size  # every set has this number of groups of the whole level
+    constant_weights += (
+        by_tier[-1] * own_distribution.sets.subset_size
+    )  # every set has this number of groups of the whole level
     return constant_weights, by_tier[:-1]
 
 
 def _mark_groups(distributions: Sequence[LevelDistribution], level: int, degree: int, value: int) -> bytes:
-    """Marks the first value of each group of a level whose lowest common group with a value is this number of levels
-    higher.
-    """
+    """Marks the first value of each group whose lowest common group with a value is this number of levels higher."""
     own_groups, top = distributions[level].groups, level + degree
     is_marked = np.zeros(len(own_groups), dtype=np.bool_)
     if top < len(distributions):
@@ -293,9 +291,7 @@ def _write_published_sql(view: ManifestView) -> str:
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Checks the belief in a value: the belief in its group (beside the rarest other groups), times the value's share
-    of the group.
-    """
+    """Checks the belief in a value, which is the belief in its group times the value's share of the group."""
     distributions = read_distributions(view.design)
 
     def compute_posteriors(counts: Sequence[int]) -> list[Fraction]:

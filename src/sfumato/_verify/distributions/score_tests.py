@@ -49,7 +49,11 @@ def check_distribution(worst: float, matched_rows: int) -> Check:
         detail = f"the published values deviate from the design by {worst:.1f} standard deviations."
         return Check("draws", False, detail)
     sentence = "the published values are distributed as the design says"
-    return Check("draws", True, f"{sentence} (largest deviation: {worst:.1f} standard deviations; {describe_matched(matched_rows)}).")
+    return Check(
+        "draws",
+        True,
+        f"{sentence} (largest deviation: {worst:.1f} standard deviations; {describe_matched(matched_rows)}).",
+    )
 
 
 def compute_expected_weights(same: Fraction, other: Fraction) -> tuple[float, float]:

@@ -21,9 +21,7 @@ Factor = Callable[[int], Fraction | None]
 
 
 def check_single_values(design: JsonView, rise: Factor, fall: Factor | None) -> Check:
-    """Checks that no belief in a value with a bound rises above the posterior, or falls below the prior if this is
-    guaranteed.
-    """
+    """Checks that no belief in a value with a bound rises above the posterior (or falls below the prior)."""
     bounds = list(zip(design["priors"], design["posteriors"], strict=True))
     if len(bounds) != len(design["domain"]):
         return Check("guarantee", False, "the number of bounds differs from the number of values.")
@@ -65,8 +63,16 @@ def check_single_posteriors(
         if low
     ]
     if breach := next((pair for pair in bounded if pair[0] > pair[1]), None):
-        return Check("posteriors", False, f"an attacker's confidence in a value can reach {breach[0]}, but the guaranteed limit is {breach[1]}.")
-    return Check("posteriors", True, f"for none of the {len(bounded)} values with a bound can an attacker's confidence exceed the bound.")
+        return Check(
+            "posteriors",
+            False,
+            f"an attacker's confidence in a value can reach {breach[0]}, but the guaranteed limit is {breach[1]}.",
+        )
+    return Check(
+        "posteriors",
+        True,
+        f"for none of the {len(bounded)} values with a bound can an attacker's confidence exceed the bound.",
+    )
 
 
 def compute_allowed_posterior(bound: BreachBound, share: Fraction) -> Fraction:

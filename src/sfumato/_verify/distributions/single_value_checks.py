@@ -49,7 +49,9 @@ def check_domain(folder: Path, view: ManifestView, cells: int = 1) -> Check:
     if stray_values:
         return Check("domain", False, f"{len(stray_values)} published values are outside the domain.")
     where = (
-        f"the values of its sub-table (there are {cells} sub-tables)" if view.encoding.has_cells else f"the {size} values of the domain"
+        f"the values of its sub-table (there are {cells} sub-tables)"
+        if view.encoding.has_cells
+        else f"the {size} values of the domain"
     )
     return Check("domain", True, f"every published value of {view.naming.joined_name!r} is one of {where}.")
 
@@ -67,9 +69,7 @@ def _find_strays(read: SymbolReader, batch: pa.RecordBatch) -> set[tuple[object,
 
 
 def are_weights(view: ManifestView, table: WeightTable, distributions: Sequence[SubTableDistribution]) -> bool:
-    """Checks the line of weights of each sub-table and value: the contribution of a record that publishes this value,
-    and of others.
-    """
+    """Checks the weights of each sub-table and value: for a record that publishes this value, and for other records."""
     expected = [
         (number, *compute_expected_weights(distribution.same_chances[0], distribution.other_chances[0]))
         for number, distribution in enumerate(distributions)

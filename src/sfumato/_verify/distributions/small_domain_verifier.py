@@ -1,6 +1,4 @@
-"""The verifier of small domain randomization, which has sub-tables of few values, each with its own retention and
-prior.
-"""
+"""The verifier of small domain randomization. Sub-tables have few values, and their own retention and prior."""
 
 from __future__ import annotations
 
@@ -57,9 +55,7 @@ def check_domain(folder: Path, view: ManifestView) -> Check:
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """Checks for each sub-table that the belief in the most frequent protected value cannot rise from its prior above
-    the posterior.
-    """
+    """Checks that no sub-table raises the belief in its most frequent protected value above the posterior."""
     design = view.design
     _, posterior = parse_bound(design["prior"], design["posterior"])
     worst = Fraction(0)
@@ -74,7 +70,9 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
         )
     if worst > posterior:
         return Check(
-            "guarantee", False, f"a belief can rise to {worst} in a sub-table, which is above the guaranteed {posterior}."
+            "guarantee",
+            False,
+            f"a belief can rise to {worst} in a sub-table, which is above the guaranteed {posterior}.",
         )
     cells = len(design["cells"])
     detail = (
@@ -127,7 +125,9 @@ def check_posteriors(connection: Connection, view: ManifestView) -> Check:
         rows = int(published_counts.get(number, np.zeros(1)).sum())
         cell_counts = cell.get("counts")
         if cell_counts is not None and sum(cell_counts) != rows:
-            return Check("posteriors", False, f"the number of records in sub-table {number} differs from the sum of its counts.")
+            return Check(
+                "posteriors", False, f"the number of records in sub-table {number} differs from the sum of its counts."
+            )
         # A protected value may have the prior's share of a sub-table's rows. Any other value may have all rows.
         cell_limits = [
             math.floor(parse_exact(cell["prior"]) * rows) if protected[place] else rows for place in distribution.places

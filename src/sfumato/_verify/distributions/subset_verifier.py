@@ -1,6 +1,4 @@
-"""The verifier of subset selection, with sets of one size that contain the true value more often than any other
-value.
-"""
+"""The verifier of subset selection. Sets have one size and contain the true value more often than other values."""
 
 from __future__ import annotations
 
@@ -111,7 +109,9 @@ def check_domain(folder: Path, view: ManifestView) -> Check:
         return has_stray or bool((sizes != distribution.subset_size).any())
 
     if any(view.map_batches(is_wrong, folder, view.published_names)):
-        return Check("domain", False, f"a published set does not consist of {distribution.subset_size} values of the domain.")
+        return Check(
+            "domain", False, f"a published set does not consist of {distribution.subset_size} values of the domain."
+        )
     detail = (
         f"every published set consists of {distribution.subset_size} of the {distribution.domain_size} values of the "
         "domain."
@@ -222,9 +222,7 @@ def compute_set_posteriors(counts: Sequence[int], distribution: SetDistribution)
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Checks that no belief in a value whose share is within the prior exceeds the bound, even if the set has the
-    rarest other values.
-    """
+    """Checks that no belief in a value exceeds the bound (for shares within the prior), even beside the rarest values."""
     distribution = read_distribution(view.design)
     return check_bounded_posteriors(connection, view, lambda counts: compute_set_posteriors(counts, distribution))
 

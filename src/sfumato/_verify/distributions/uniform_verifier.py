@@ -33,9 +33,7 @@ def read_distribution(design: JsonView) -> SubTableDistribution:
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """Checks that odds rise at most by the ratio of two probabilities: publishing a value if it is true, and if another
-    value is true.
-    """
+    """Checks that odds rise at most by the ratio of the probabilities to publish a true and a false value."""
     return check_any_prior(view.design, read_distribution(view.design).compute_rise(0))
 
 

@@ -230,9 +230,7 @@ def write_manual_sql(design: Design, naming: Naming, /) -> str:
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The variance of the closed form: the noise of the contrast without the part that all records share, and the noise
-    of the total.
-    """
+    """The variance of the closed form: contrast noise (without the part that all records share) and noise of the total."""
     if len(plan.columns) > 1:
         return np.full(plan.histogram.domain_size, np.nan)
     value_counts = np.array(plan.histogram.counts, dtype=np.float64)
@@ -403,9 +401,7 @@ def compute_published_likelihoods(
 
 
 def _compute_leaks(design: Design, value_counts: Counts, published_codes: Codes) -> Floats:
-    """The leaks. For mixed groups they are averages; an attacker who knows the frequencies recomputes groups of other
-    kinds.
-    """
+    """The leaks. For mixed groups they are averages; an attacker with the frequencies recomputes other groups."""
     if design.creation is not GroupCreation.MIXED:
         return recompute_distribution(value_counts, design.group_size, design.creation).average(
             np.eye(len(value_counts))

@@ -128,9 +128,7 @@ class _Reading:
         return self.joints[axes]
 
     def make_floored_joint(self, axes: tuple[int, ...]) -> JointDistribution | None:
-        """The distribution that would result if every unpublished value were published once; None if there is no such
-        value.
-        """
+        """The distribution if every unpublished value were published once; None if all values are published."""
         margins = [self.margins[axis] for axis in axes]
         if all((margin > 0).all() for margin in margins):
             return None
@@ -365,7 +363,9 @@ def estimate_counts(
     lines, size = tally.counts.astype(np.float64), math.prod(design.sizes)
     reading = _make_reading(design, tally, make_distribution)
     estimates: list[list[Moments]] = [[] for _ in value_sets]
-    for counts in lines:  # all sets of one condition are treated together, so that the composition of its records is computed once
+    for counts in (
+        lines
+    ):  # all sets of one condition are treated together, so that the composition of its records is computed once
         for number, places in enumerate(value_sets):
             theta = np.zeros(size)
             theta[places] = 1.0

@@ -37,8 +37,9 @@ from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments, SumP
 # SQL that counts decoys in any tool, for the README of a release.
 
 _CLOSED_FORM_SQL = """\
-With any SQL tool, compare how often the selected records publish the value with how often all records publish it. This method assumes that a record of any other value publishes this value equally often. `sfumato query` is more accurate. In DuckDB, for {column}, with a
-condition on the public columns instead of `true`:
+With any SQL tool, compare how often the selected records publish the value with how often all records publish it. This
+method assumes that a record of any other value publishes this value equally often. `sfumato query` is more accurate. In
+DuckDB, for {column}, with a condition on the public columns instead of `true`:
 
     WITH whole AS (SELECT {shown} / COUNT(*) AS share FROM '{data}'),
          selected AS (SELECT COUNT(*) AS records, {shown} AS shown FROM '{data}' WHERE true)
@@ -105,9 +106,7 @@ def _make_method(
 
 
 def _drop_interval(moments: Moments, is_kept: Mask, design: DecoyDesign, groups: Sequence[GroupCreation]) -> Moments:
-    """The same numbers with unknown errors, except for the numbers to keep and those that are certain or entirely
-    unknown.
-    """
+    """The same numbers with unknown errors, except for numbers to keep, certain numbers and unknown numbers."""
     is_kept = is_kept | moments.is_certain | (moments.base >= (moments.most - moments.least) ** 2)
     notes = [
         note if keeps_note else _explain_no_interval(design, groups)
@@ -137,7 +136,10 @@ METHODS: Mapping[str, Method[DecoyDesign]] = MappingProxyType(
             [GroupCreation.MIXED],
         ),
         "closed": _make_method(
-            make_even_distribution, "closed form for decoys, with a normal confidence interval", EVEN_ASSUMPTION, [GroupCreation.MIXED]
+            make_even_distribution,
+            "closed form for decoys, with a normal confidence interval",
+            EVEN_ASSUMPTION,
+            [GroupCreation.MIXED],
         ),
         "inverse": _make_method(
             make_group_distribution,
@@ -200,8 +202,9 @@ def describe_shrunk_gain(counts: Floats, errors: Floats) -> list[Notice]:
 
 
 MANUAL_SQL = """\
-With any SQL tool, compare how often the selected records publish the value with how often all records publish it. This method assumes that a record of any other value publishes this value equally often. `sfumato query` is more accurate. In DuckDB, for `{column}`, with a
-condition on the public columns instead of `true`:
+With any SQL tool, compare how often the selected records publish the value with how often all records publish it. This
+method assumes that a record of any other value publishes this value equally often. `sfumato query` is more accurate. In
+DuckDB, for `{column}`, with a condition on the public columns instead of `true`:
 
     WITH whole AS (SELECT {shown} / COUNT(*) AS share FROM '{data}'),
          selected AS (SELECT COUNT(*) AS records, {shown} AS shown FROM '{data}' WHERE true)

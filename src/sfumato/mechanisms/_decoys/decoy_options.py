@@ -29,8 +29,8 @@ class RareTreatment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of decoys: the method for groups, the likelihood ratio above which a value is rare, and the treatment
-    of rare values.
+    """The options of decoys: the method for groups, the ratio above which a value is rare, and the treatment of rare
+    values.
     """
 
     groups: GroupCreation = GroupCreation.MIXED
@@ -62,8 +62,7 @@ class Options:
 
 
 def merge_rare_values(columns: ColumnCounts, spec: DecoyGroups, options: Options, /) -> dict[str, MergedValues]:
-    """Lists the values of each column to merge: the values above the ratio limit, and further ones until the merged
-    value is below it.
+    """Lists the values of each column to merge, so that no value, and not the merged value, is above the ratio limit.
 
     A count f has a ratio of at most L if it is at least N / (1 + (gamma - 1) L).
     """

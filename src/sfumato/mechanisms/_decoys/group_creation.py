@@ -98,9 +98,7 @@ class Groups:
 
     @cached_property
     def _slot_index(self) -> tuple[Runs, Indices, UInts]:
-        """All slots, value after value, divided into stretches of one run each; with the runs, and the start of each
-        value.
-        """
+        """All slots, value after value, as stretches of one run each, with the runs and the start of each value."""
         runs, places = self._seats
         ordered = runs[np.argsort(places, kind="stable")]
         stretches = Runs(self.lengths[ordered])
@@ -193,7 +191,9 @@ def make_fullest_groups(
         fullest, length = _select_fullest(remaining, group_size, step, next(breakers))
         runs.append((fullest.tolist(), length))
         remaining[fullest] -= length
-    for place in np.flatnonzero(remaining).tolist():  # a remaining record joins the first of the smallest groups without its value
+    for place in np.flatnonzero(
+        remaining
+    ).tolist():  # a remaining record joins the first of the smallest groups without its value
         sizes = [len(members) if place not in members else math.inf for members, _ in runs]
         run_number = sizes.index(min(sizes))
         members, length = runs[run_number]

@@ -115,9 +115,7 @@ class EvenDistribution:
 
     @cached_property
     def gains(self) -> Floats:
-        """d: the probability that a record with a value publishes this value, minus the probability for another
-        record.
-        """
+        """d: the probability to publish a value for a record with this value, minus that for another record."""
         return np.asarray(1 / self.group_size - self.leaks)
 
     @property
@@ -130,9 +128,7 @@ class EvenDistribution:
 
     @property
     def record_variances(self) -> tuple[Floats, Floats]:
-        """The variance that a record adds to the count of each value: if the record has this value, and if it has
-        another.
-        """
+        """The variance that a record adds to the count of each value, if it has this value and if it has another."""
         own, gains = 1 / self.group_size, np.where(self.is_countable, self.gains, np.nan)
         return own * (1 - own) / gains**2, np.asarray(self.leaks * (1 - self.leaks) / gains**2)
 
@@ -151,9 +147,7 @@ class EvenDistribution:
         return np.asarray((1 - 1 / self.group_size) / others)
 
     def solve(self, theta: Floats) -> Floats:
-        """The expectation under independence, plus the excess divided by the gain: phi R + (y - phi R) / d for a single
-        value.
-        """
+        """The expectation under independence plus the excess over the gain: phi R + (y - phi R) / d for a single value."""
         constant = (theta * self.shares * (1 - self._inverse)).sum(axis=-1, keepdims=True)
         return np.asarray(theta * self._inverse + constant)
 
@@ -208,9 +202,7 @@ class FittedDistribution:
 
     @cached_property
     def _matrix_factors(self) -> tuple[Floats, Floats, Floats]:
-        """Returns s, s divided by the share of the value, and the additional probability that a record publishes its
-        own value.
-        """
+        """Returns s, s over the share of the value, and the additional probability of a record's own value."""
         shares = np.minimum(self.shares, (1 - NEAR_LARGEST) / self.group_size)
         meeting_factors, total = fit_meetings(shares * (1 - 1 / self.group_size))
         by_share = (1 - 1 / self.group_size) / np.maximum(total - meeting_factors, TINY)
@@ -417,8 +409,7 @@ def cap_counts(counts: Indices, group_size: int) -> Indices:
 def compute_closed_variances(
     true_counts: Floats, group_size: int, creation: GroupCreation, rows: Floats, counts: Floats
 ) -> Floats:
-    """The variance of the closed form for each value that `true_counts` records have, if `counts` of `rows` rows have
-    it.
+    """The variance of the closed form for values of `true_counts` records, if `counts` of `rows` rows have the value.
 
     If the same values always meet, the variance is unknown for counts under a condition.
     """

@@ -121,9 +121,7 @@ def run_iteration(
 
 
 def _compute_chances(true_counts: Floats, group_sizes: Sequence[int]) -> list[tuple[Floats, float]]:
-    """The printed probabilities to publish each sensitive value, for records without the value and for records with
-    it.
-    """
+    """The printed probabilities to publish each sensitive value, for records without and with the value."""
     total = np.maximum(true_counts.sum(axis=1), 1.0)
     chances = []
     for bit, group_size in enumerate(group_sizes):

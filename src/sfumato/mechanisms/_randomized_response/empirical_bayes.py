@@ -52,8 +52,7 @@ NOTE = (
 
 
 def shrink_counts(values: Floats, noise: Floats, expected: Floats) -> Floats:
-    """Shrinks the counts of each line towards typical counts, more strongly if there is more noise; none becomes
-    negative.
+    """Shrinks the counts of each line towards typical counts, more strongly if there is more noise.
 
     Lines are conditions, and columns are values. `noise` is the variance of each count minus its expectation. The ratio
     of a value's count to its expectation is skewed: few values are much more frequent than expected, and most are a
@@ -95,9 +94,7 @@ def _estimate_spreads(values: Floats, noise: Floats, expected: Floats) -> Floats
 
 
 def make_shrunk_method(unbiased: Method[DesignT], chances: Callable[[DesignT], Chances]) -> Method[DesignT]:
-    """A biased estimation method beside the unbiased one, for designs that publish every value with the same
-    probabilities.
-    """
+    """A biased estimation method for designs that publish every value with the same probabilities."""
     return Method(
         "shrunk towards the shares of the whole release (empirical Bayes), biased",
         unbiased.assumption,

@@ -184,9 +184,7 @@ def compute_set_variances(weighing: Weighing, counts: Sequence[int], share: floa
 
 
 def compute_count_variances(records: tuple[Floats, Floats], rows: Floats, counts: Floats) -> Floats:
-    """The variance of the count of each value, from the variances of a record with the value and of a record without
-    it.
-    """
+    """The variance of the count of each value, from the variances of records with and without the value."""
     own, other = records
     return own * counts + other * (rows - counts)
 

@@ -1,5 +1,4 @@
-"""The harmonic operator: one retention for all values, and random replacements that favour the values with the
-strictest bounds.
+"""The harmonic operator: one retention for all values, and replacements that favour values with strict bounds.
 
 Claim: consider one value with a bound. If an attacker gives this value a probability of at most the bound's prior, the
 published value raises the probability to at most the bound's posterior. The claim holds for single values only, and
@@ -116,9 +115,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Design:
-    """The published part of a plan: the domain, the bounds, the retention, and the probability of each value in a
-    redraw.
-    """
+    """The published part of a plan: the domain, the bounds, the retention, and the redraw probabilities."""
 
     domain: tuple[Value, ...]
     bounds: Bounds
@@ -253,9 +250,7 @@ def make_encoding(design: Design, /) -> ValueEncoding:
 
 
 def make_weights(design: Design, /) -> WeightColumns:
-    """What a row adds to the unbiased count of a value: if the row publishes this value, and if it publishes
-    another.
-    """
+    """What a row adds to the unbiased count of a value, if it publishes this value and if it publishes another."""
     size, swaps = len(design.domain), design.weighing.swaps
     return {
         "cell": np.zeros(size, dtype=np.int32),

@@ -28,8 +28,7 @@ COMPOSITION_STEPS = 100
 
 
 def estimate_closed_form(operator: Operator, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """Estimates without bias how many of the tallied records have one of the wanted values, for each set of wanted
-    values.
+    """Estimates without bias how many tallied records have a wanted value, for each set of wanted values.
 
     If values have retentions of their own, the variance also depends on the values of the other records. Iterative
     Bayes estimates their composition, and never makes an expected count zero.
@@ -171,9 +170,7 @@ def estimate_by_iteration(
 
 
 def estimate_shares(operator: Operator, counts: Floats) -> Floats:
-    """The share of each value's records in each sub-table, from counts of the entries; equal shares without
-    information.
-    """
+    """The share of each value's records in each sub-table, from counts of the entries (equal without information)."""
     positive = np.maximum(counts, 0.0)
     totals = operator.sum_by_place(positive)[operator.places]
     even = 1 / operator.sum_by_place(np.ones(len(positive)))[operator.places]

@@ -190,9 +190,7 @@ METHODS: Mapping[str, Method[Design]] = {
 
 
 def make_weights(design: Design, /) -> WeightColumns:
-    """What a row adds to the unbiased count of a value: if the row publishes this value, and if it publishes
-    another.
-    """
+    """What a row adds to the unbiased count of a value, if it publishes this value and if it publishes another."""
     size, retention, swap = len(design.domain), design.retention, design.swap_probability
     return {
         "cell": np.zeros(size, dtype=np.int32),

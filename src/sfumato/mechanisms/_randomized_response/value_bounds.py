@@ -130,7 +130,11 @@ def state_guarantee(
     for value, bound in bounded[:NAMED_VALUES]:
         ends = "" if bound.is_odds_only else f" {bound.prior} and {bound.posterior},"
         named.append(f"{display(value)!r}{ends} odds {format_factor(bound.amplification)}")
-    more = f"; the bounds of {len(bounded) - NAMED_VALUES} more values are in `datapackage.json`" if len(bounded) > NAMED_VALUES else ""
+    more = (
+        f"; the bounds of {len(bounded) - NAMED_VALUES} more values are in `datapackage.json`"
+        if len(bounded) > NAMED_VALUES
+        else ""
+    )
     falling = (
         "The guarantee does not limit how far a probability may fall."
         if may_fall

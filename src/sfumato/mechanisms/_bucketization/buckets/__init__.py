@@ -100,7 +100,9 @@ class Options:
         choices=OFFERED_SIZES,
     )
     min_bucket: int = option(2, "min_bucket", "The smallest number of records in a bucket (2).", metavar="N", minimum=1)
-    max_bucket: int = option(50, "max_bucket", "The largest number of records in a bucket (50).", metavar="N", minimum=1)
+    max_bucket: int = option(
+        50, "max_bucket", "The largest number of records in a bucket (50).", metavar="N", minimum=1
+    )
     dealing: DealingMethod = DealingMethod.MIXED
     """Only reproductions set another method."""
 
@@ -268,9 +270,7 @@ def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
 
 
 def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
-    """The variance of the inverse estimate of each set of values, if a condition selects the same share of the records
-    of every value.
-    """
+    """The variance of the inverse estimate of each set of values, if a condition selects a share of every value."""
     return plan.count_errors.predict_set_variances(share, sets)
 
 
@@ -378,9 +378,7 @@ def _warn_even_dealing(plan: Plan, expected: CountErrors) -> list[Notice]:
 
 
 def _find_first_gain(usual: Sequence[ErrorAtCount], other: Sequence[ErrorAtCount]) -> tuple[float, float, float] | None:
-    """Finds the first count for which the alternative has a clearly smaller error; returns the count and both
-    errors.
-    """
+    """Finds the first count for which the alternative has a clearly smaller error, with both errors."""
     for one, another in zip(usual, other, strict=True):
         first, second = one.by_records, another.by_records
         if first is not None and second is not None and second < WORTH_SAYING * first:
@@ -433,7 +431,10 @@ def state_guarantee(design: Design, /) -> GuaranteeStatement:
             "attacker who uses this relation can become more confident.",
             "The release also shows the exact number of people with each value.",
             *(
-                [f"{uncapped_count} values have the cap 1. These values are not protected: a bucket may contain nothing else."]
+                [
+                    f"{uncapped_count} values have the cap 1. These values are not protected: a bucket may contain "
+                    "nothing else."
+                ]
                 if uncapped_count
                 else []
             ),

@@ -1,5 +1,4 @@
-"""Estimates counts from buckets: how many of the selected records have a value, if only the buckets of the records are
-known.
+"""Estimates counts from buckets: how many selected records have a value, if only their buckets are known.
 
 Notation: for a bucket g: n = its size, q = its selected records, s = its records with a wanted value; o_y = all records
 with value y, p_y = the share of them that is selected, W_xy = sum over buckets of s_x s_y / n. A sum is made of pieces;
@@ -171,8 +170,7 @@ def _compute_certain_bounds(holdings: Holdings, pieces: Sequence[SumPiece]) -> t
 
 
 def compute_growth(eigenvalues: Floats, directions: Floats) -> Floats:
-    """The factor by which the inverse multiplies the sampling variance of each value; infinite for a value without
-    information.
+    """The factor by which the inverse multiplies the sampling variance of each value; infinite without information.
 
     In numbers it is o (W^-1)_xx - 1; given the share of each direction in the buckets, on the scale of the roots of
     counts.

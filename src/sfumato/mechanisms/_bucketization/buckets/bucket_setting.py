@@ -55,9 +55,7 @@ class Setting:
 
     @property
     def information_loss(self) -> float:
-        """The loss on a scale from 0 (all values in the clear) to 1 (all records in one bucket); 0 for a single
-        record.
-        """
+        """The loss on a scale from 0 (all values in the clear) to 1 (all records in one bucket)."""
         return math.sqrt(self.loss) / (self.record_count - 1) if self.record_count > 1 else 0.0
 
     def to_vector(self, problem: Problem) -> Integers:

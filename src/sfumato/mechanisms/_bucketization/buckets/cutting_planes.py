@@ -76,9 +76,7 @@ def find_violated_cuts(problem: Problem, buckets: Reals) -> Cuts | None:
 
 
 def _find_prefixes(problem: Problem, buckets: Reals, order: Integers) -> list[Mask]:
-    """Selects the first values of an order at the lengths where they lack the most room (local extremes, worst
-    first).
-    """
+    """Selects the first values of an order, at the lengths where they lack the most room (worst first)."""
     rows = np.minimum(problem.sizes, np.cumsum(problem.floors[order], axis=0))
     needs = np.cumsum(problem.counts[order])
     lacking = needs - rows @ buckets

@@ -108,9 +108,7 @@ def find_corner(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
 def _find_basis(
     matrix: Integers, right_side: Integers, loss: Integers, point: Point
 ) -> tuple[Integers, Integers] | None:
-    """The rows and columns of a basis: those in use, and further tight rows or sizes of zero reduced cost to complete
-    it.
-    """
+    """The rows and columns of a basis. Tight rows or sizes of zero reduced cost complete those in use."""
     prices = np.concatenate([[point.record_price], point.prices])
     is_priced = np.concatenate([[True], point.prices > POSITIVE])
     is_tight = np.abs(matrix @ point.buckets - right_side) <= POSITIVE * np.maximum(1, right_side)

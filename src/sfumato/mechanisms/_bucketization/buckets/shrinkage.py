@@ -1,5 +1,4 @@
-"""Shrinks the selected share of each value towards the selected share of all records, as far as buckets cannot separate
-the values.
+"""Shrinks the selected share of each value towards that of all records, as far as buckets cannot separate values.
 
 The model: the shares of the values scatter around the overall share. The amount of scatter is estimated by maximum
 likelihood from all values of the same condition. Given this amount, the share of a value is its best linear prediction

@@ -100,7 +100,11 @@ def make_tables(ranked_choices: Sequence[RankedChoice]) -> list[PlanTable]:
     ]
     errors = [f"standard error of a count of {error.count:,.0f}" for error in least_lossy.errors]
     return [
-        PlanTable("Compared bucket sizes, ordered by error. The sizes in the first line are used:", ("search", "sizes", "loss", *errors), rows)
+        PlanTable(
+            "Compared bucket sizes, ordered by error. The sizes in the first line are used:",
+            ("search", "sizes", "loss", *errors),
+            rows,
+        )
     ]
 
 

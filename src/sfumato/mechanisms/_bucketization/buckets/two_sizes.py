@@ -39,9 +39,7 @@ class Trades:
 
 
 def find_best_two_sizes(problem: Problem) -> Setting:
-    """Finds the valid setting of at most two sizes with the smallest loss; of equally good settings, the one with the
-    smallest sizes.
-    """
+    """Finds the valid setting of at most two sizes with the smallest loss. Small sizes are preferred in a tie."""
     limits, total = count_fillable_buckets(problem).tolist(), problem.total
     best = None
     if len(problem.sizes) == 1:  # there is no pair to try
@@ -100,7 +98,9 @@ def _find_best_of_pair(
         return None
     low = max(0, _divide_rounding_up(trades.first - limits[columns[0]], trades.small_step))
     high = min(trades.steps, (limits[columns[1]] - trades.second) // trades.large_step)
-    if best is not None:  # the loss grows by the same amount with every step, and must stay below the smallest loss so far
+    if (
+        best is not None
+    ):  # the loss grows by the same amount with every step, and must stay below the smallest loss so far
         start = trades.first * (small - 1) ** 2 + trades.second * (large - 1) ** 2
         growth = trades.large_step * (large - 1) ** 2 - trades.small_step * (small - 1) ** 2
         high = min(high, _divide_rounding_up(best.loss - start, growth) - 1)

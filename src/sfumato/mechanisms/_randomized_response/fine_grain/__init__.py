@@ -101,7 +101,9 @@ class Options(per_value.DirectionOptions):
     """The options: the direction of the bounds, and the aim of the retentions."""
 
     objective: Objective = option(
-        Objective.RECORD, "objective", "Keep as many records as possible (record), or make counts as accurate as possible (aggregate)."
+        Objective.RECORD,
+        "objective",
+        "Keep as many records as possible (record), or make counts as accurate as possible (aggregate).",
     )
 
 
@@ -197,9 +199,7 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
 
 
 def _round_shares(histogram: Histogram) -> tuple[Fraction, ...]:
-    """Rounds the shares to coarse steps, at least one for each value, because published retentions depend on the
-    result.
-    """
+    """Rounds the shares to coarse steps (at least one for each value), because published retentions depend on them."""
     steps = count_coarse_steps(histogram.total)
     return tuple(max(Fraction(math.floor(share * steps), steps), Fraction(1, 2 * steps)) for share in histogram.shares)
 

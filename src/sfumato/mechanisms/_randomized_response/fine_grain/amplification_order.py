@@ -119,7 +119,8 @@ class AmplificationOrder:
         others = len(amplifications) - 1
         if not places or not others:
             raise InternalError(
-                "retentions can be computed only for two or more values with at least one bound.", code="nothing-to-solve"
+                "retentions can be computed only for two or more values with at least one bound.",
+                code="nothing-to-solve",
             )
         groups, group_numbers = [], [len(places)] * len(shares)
         for place, bound in enumerate(sorted(places, key=make_sort_key)):

@@ -79,9 +79,7 @@ def compute_record_utility(shares: Sequence[Share], retentions: Sequence[Fractio
 
 
 def find_turning_group(order: AmplificationOrder, least_sign: int = 1) -> int:
-    """Finds the first group beyond whose corner the curve no longer rises (with least sign 0: beyond whose corner it
-    falls).
-    """
+    """Finds the first group beyond whose corner the curve no longer rises (with least sign 0: falls)."""
 
     def sign(number: int) -> int:
         # Beyond the corner of a group, this group and all below are on their lines, and the others rise with the level.
@@ -183,8 +181,7 @@ def _list_tightest_pairs(
 def solve_aggregate(
     shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction
 ) -> tuple[Fraction, ...]:
-    """Finds retentions with a small total variance; returns those of uniform perturbation if the search finds none
-    better.
+    """Finds retentions with a small total variance, at most that of uniform perturbation.
 
     An objective that falls with every retention is best on the curve or at a peak. Peaks are searched only in small
     domains, because no search found a useful peak with 6 or more values. Only points at which every value is sometimes

@@ -1,5 +1,4 @@
-"""Small domain randomization: divides the records into sub-tables of few values, and perturbs each sub-table on its
-own.
+"""Small domain randomization: divides the records into sub-tables of few values, and perturbs each separately.
 
 Claim: take a value whose share of the table is at most the prior, and an attacker who knows only how the values are
 distributed in the record's sub-table. After seeing the record's sub-table and published value, this attacker gives the
@@ -105,7 +104,9 @@ class Options:
     min_cell: int | None = option(
         None, "min_cell", "The smallest number of records in a sub-table (1000).", metavar="N", minimum=0
     )
-    publish_shares: bool = option(False, "publish_shares", "Publish the counts of the sub-tables; the estimators gls and em need them.")
+    publish_shares: bool = option(
+        False, "publish_shares", "Publish the counts of the sub-tables; the estimators gls and em need them."
+    )
 
     @property
     def minimum(self) -> int:
@@ -180,9 +181,7 @@ class PublishedCell:
 
     @property
     def amplification(self) -> Fraction:
-        """The probability to publish a value if it is the true value, divided by this probability if another value is
-        true.
-        """
+        """The likelihood of a published value if it is true, divided by that if another value is true."""
         swap = (1 - self.retention) / len(self.places)
         return (self.retention + swap) / swap
 
@@ -314,7 +313,7 @@ def make_encoding(design: Design, /) -> ValueEncoding:
 
 
 def make_weights(design: Design, /) -> WeightColumns:
-    """What a row adds to the unbiased count of a value: if the row publishes this value, and if it publishes another.
+    """What a row adds to the unbiased count of a value, if it publishes this value and if it publishes another.
 
     A row of a sub-table without the value adds nothing, so such sub-tables have no line.
     """
@@ -328,9 +327,7 @@ def make_weights(design: Design, /) -> WeightColumns:
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The exact variance of a count of each value, if the rows are distributed over the sub-tables like the whole
-    table.
-    """
+    """The exact variance of a count of each value, if the rows are spread over the sub-tables like the whole table."""
     operator = plan.design.operator
     sizes = np.array([cell.total for cell in plan.cells], dtype=np.float64)
     cell_rows = rows[operator.places] * (sizes / sizes.sum())[operator.cells]
@@ -390,8 +387,7 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
     if len(plan.protected_places) == 1:
         value = plan.histogram.values[plan.protected_places[0]]
         alone = (
-            f"only {display(value)!r} has a share of at most the prior {plan.bound.prior}; no other value is "
-            "protected."
+            f"only {display(value)!r} has a share of at most the prior {plan.bound.prior}; no other value is protected."
         )
         notices.append(Notice("values-unprotected", alone, numbers=protected))
     elif len(plan.protected_places) < occurring:
@@ -402,8 +398,7 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
         notices.append(Notice("values-unprotected", some, numbers=protected))
     if plan.balance == 1 and len(plan.protected_places) > 1:
         lone = (
-            "one protected value is more frequent than all other protected values together, so balancing is "
-            "impossible."
+            "one protected value is more frequent than all other protected values together, so balancing is impossible."
         )
         notices.append(Notice("nothing-balances", lone))
     elif plan.balance > 1 and posterior <= Fraction(1, plan.balance):
@@ -440,9 +435,7 @@ def measure_group_risk(plan: Plan, groups: Counts, /) -> Risk:
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
-    """The likelihood of each record, from the share of each value in the record's sub-table and the retention of this
-    sub-table.
-    """
+    """The likelihood of each record, from the retention of its sub-table and the share of each value in it."""
     return (plan.design.operator.compute_likelihoods(plan.shares, np.asarray(records.values), records.cells),)
 
 

@@ -62,7 +62,9 @@ def _generate_groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
 
     The rest stays balanced (no count is above |T0|/θ), so it always has at least `width` values.
     """
-    rest = [(-count, place) for place, count in enumerate(counts) if count]  # of equal counts, the first value comes first
+    rest = [
+        (-count, place) for place, count in enumerate(counts) if count
+    ]  # of equal counts, the first value comes first
     heapq.heapify(rest)
     total = sum(counts)
     while rest:

@@ -43,8 +43,7 @@ class CellShape:
         return 0 < self.peak * posterior.denominator < posterior.numerator * self.total
 
     def split_outcomes(self, posterior: Fraction) -> tuple[int, int]:
-        """Of `keep + domain_size * swap` outcomes, `keep` outcomes keep the value, and `swap` outcomes give each value
-        of the sub-table.
+        """Of `keep + domain_size * swap` outcomes, `keep` keep the value, and `swap` give each value of the sub-table.
 
         p / q = γ - 1 = (ρ2 - ρ1) / (ρ1 (1-ρ2)), in integers. If the sub-table is infeasible, the numbers are not
         positive and cannot be used.

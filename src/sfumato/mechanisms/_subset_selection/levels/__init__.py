@@ -96,9 +96,7 @@ class Plan:
 
 
 def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
-    """Chooses the requested shares or those with the smallest error, and the best sets within the bound at each
-    level.
-    """
+    """Chooses the requested shares or those with the smallest error, and the best sets of each level."""
     check_several(histogram)
     hierarchy = histogram.hierarchy
     if hierarchy is None:
@@ -311,9 +309,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """Explains the levels with their sets, and their errors at other shares relative to subset selection at the same
-    bound.
-    """
+    """Explains the levels with their sets, and their errors at other shares relative to subset selection."""
     return {
         "levels": [
             {
@@ -335,9 +331,7 @@ def explain(plan: Plan, /) -> Json:
 
 
 def _compute_relative_errors(plan: Plan) -> dict[Fraction, dict[str, float]]:
-    """The errors of each level divided by those of subset selection, for several shares of the levels above the
-    values.
-    """
+    """The errors of each level divided by those of subset selection, for several shares of the higher levels."""
     design, level_variances = plan.design, compute_level_variances(plan.design.tiers, plan.selections)
     subset_errors = _compute_errors(_reweigh_levels(design, Fraction(0), level_variances))
     errors_by_share = {}
@@ -350,9 +344,7 @@ def _compute_relative_errors(plan: Plan) -> dict[Fraction, dict[str, float]]:
 
 
 def _reweigh_levels(design: Design, above: Fraction, level_variances: Variances) -> LevelWeights:
-    """The weights of records for another share of the levels above the values, divided among these levels as in a
-    design.
-    """
+    """The weights of records for another share of the higher levels, divided among them as in a design."""
     levels = design.levels
     shares = [1 - above, *(above * level.share / (1 - levels[0].share) for level in levels[1:])]
     lines = compute_contrast_weights(shares, level_variances)
@@ -401,10 +393,7 @@ def summarize(plan: Plan, /) -> str:
         f"{level.name}"
         for level in levels
     )
-    return (
-        f"{share_list}; odds may rise "
-        f"{format_factor(max(level.selection.amplification for level in levels))}"
-    )
+    return f"{share_list}; odds may rise {format_factor(max(level.selection.amplification for level in levels))}"
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
@@ -436,7 +425,10 @@ def state_guarantee(design: Design, /) -> GuaranteeStatement:
         for level in design.levels
     ]
     return state_any_prior(
-        design.bound, "Each record publishes a level and a set of groups of this level. The level is drawn independently of the record's value.", *drawn
+        design.bound,
+        "Each record publishes a level and a set of groups of this level. The level is drawn independently of the "
+        "record's value.",
+        *drawn,
     )
 
 

@@ -37,7 +37,9 @@ class Options:
                 f"the shares of the levels must add up to 1, but {self.levels!r} do not.", code="shares-not-one"
             )
         if self.importance is not None and not any(_parse_numbers(self.importance, "importance").values()):
-            raise SpecError("every level has the importance 0; give at least one level a number above 0.", code="no-importance")
+            raise SpecError(
+                "every level has the importance 0; give at least one level a number above 0.", code="no-importance"
+            )
 
     @property
     def has_level_settings(self) -> bool:

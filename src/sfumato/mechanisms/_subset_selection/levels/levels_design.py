@@ -145,9 +145,7 @@ def make_sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> Weight
 
 
 def _mark_kin(tiers: Sequence[Tier], level: int, degree: int, value: int) -> Mask:
-    """Marks the first value of each group of a level whose lowest common group with a value is this number of tiers
-    higher.
-    """
+    """Marks the first value of each group whose lowest common group with a value is this number of tiers higher."""
     is_kin = np.zeros(len(tiers[0].places), dtype=np.bool_)
     if level + degree < len(tiers) - 1:
         is_kin[tiers[level].first_values] = True
