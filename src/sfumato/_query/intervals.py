@@ -18,8 +18,9 @@ from sfumato.mechanisms.estimator import Moments
 # The hits of a count c among R records are a sum of two binomials: c records with the probability p, and R - c with q.
 # The numbers of hits are ranked by their likelihood under c relative to their best count. A count is accepted if the
 # better ranked numbers of hits together have a probability below the level. The interval is the hull of the accepted
-# counts. Source: Feldman and Cousins 1998, for a Poisson number with a background; here for two binomials. Notation: p
-# = wanted, q = other, R = rows, c = count.
+# counts.
+# Source: Feldman and Cousins 1998, for a Poisson number with a background; here for two binomials.
+# Notation: p = wanted, q = other, R = rows, c = count.
 
 FEW_EXPECTED_HITS = 10.0
 """The exact distribution is used below this number of expected hits from other values, so the outcome does not

@@ -1,4 +1,4 @@
-"""Reads a table or a view of a DuckDB file. The file is opened read-only, without extensions or access to other files."""
+"""Reads a table or a view of a DuckDB file. It is opened read-only, without extensions or access to other files."""
 
 from __future__ import annotations
 

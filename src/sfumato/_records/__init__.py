@@ -130,7 +130,7 @@ class RecordsInMemory(Protocol):
         ...
 
     def iter_bits(self, index: Indices, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
-        """Yields some conditions at a time, each with a bit for each index: whether the record satisfies the condition.
+        """Yields some conditions at a time, with a bit for each index: whether the record satisfies the condition.
 
         An index after the last record stands for no record.
         """
@@ -244,7 +244,7 @@ class RecordEncoding(ABC):
         return {}
 
     def list_extra_terms(self, naming: Naming) -> Sequence[str]:
-        """SQL of what a record `d` contributes by the weights `w`, in addition to the contribution of the value itself."""
+        """SQL of what a record `d` contributes by the weights `w`, in addition to that of the value itself."""
         return ()
 
     # --------------------------------------------------------------------------------------------------------- trusting

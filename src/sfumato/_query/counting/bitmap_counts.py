@@ -112,7 +112,7 @@ def arrange_records(
 def arrange_bits(
     work: Workload, block: Block, index: Places, wheres: Sequence[int]
 ) -> Iterator[tuple[list[int], BitWords]]:
-    """Yields some combinations at a time, each with a bit for each index: whether the record satisfies the combination."""
+    """Yields some combinations at a time, with a bit for each index: whether the record satisfies the combination."""
     codes, ranges = arrange_records(work, block, index, wheres)
     word_count = -(-len(index) // WORD_BITS)
     batch_size = max(min(COMBINATION_BATCH, LINES_MEMORY // (8 * max(word_count, 1))), 1)

@@ -208,7 +208,7 @@ class MemoryRecords:
                 yield places, np.unique(self.work.where_numbers[group]).tolist()
 
     def iter_bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
-        """Yields some conditions at a time, each with a bit for each index: whether the record satisfies the condition."""
+        """Yields some conditions at a time, with a bit for each index: whether the record satisfies the condition."""
         return bitmap_counts.arrange_bits(self.work, self.block, index, wheres)
 
     def select(self, rows: Places, codes: Codes) -> MemoryRecords:

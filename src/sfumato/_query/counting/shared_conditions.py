@@ -58,7 +58,7 @@ class QueriedColumn:
         return len(self.codes_by_value) + 2
 
     def encode(self, value: Scalar) -> int | None:
-        """The code of a value. It is -1 for the missing value (its code comes later), and None for an impossible value."""
+        """The code of a value. It is -1 for the missing value (coded later), and None for an impossible value."""
         if value is None:
             return -1
         converted = self.convert(value)

@@ -147,7 +147,7 @@ def measure_by_known_share(
 
 
 def attack_with_own_belief(setup: AttackSetup, prior: Mapping[Value, float] | Path, domain: Sequence[Value]) -> Attack:
-    """An attacker with your own belief about every person, given as a share for each value or a CSV of `value,share`."""
+    """An attacker with your own belief about every person, as a share for each value or a CSV of `value,share`."""
     if isinstance(prior, Path):
         prior = {
             value: float(parse_exact(row["share"], "a share"))

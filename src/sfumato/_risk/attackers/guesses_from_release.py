@@ -6,8 +6,9 @@ with each value of a public column, weighs the values of every record by these c
 treated as independent given the value.
 
 Source: Kifer 2009 (attacks on privacy and de Finetti's theorem); here naive Bayes by expectation and maximisation. The
-weights in each bucket are balanced so that every value is assigned as often as it occurs in the bucket. Notation: the
-candidates of a record are the values of its bucket, or all values; weights[record, candidate] has rows with the sum 1.
+weights in each bucket are balanced so that every value is assigned as often as it occurs in the bucket.
+Notation: the candidates of a record are the values of its bucket, or all values; weights[record, candidate] has rows
+with the sum 1.
 """
 
 from __future__ import annotations

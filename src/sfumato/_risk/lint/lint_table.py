@@ -194,7 +194,7 @@ def _mark_group_number(finding: Finding, tables: Mapping[str, Mapping[str, Coded
     return replace(
         finding,
         code="group-number",
-        sentence=f"column {name!r} gives the number of a group of few records, and {others[0]!r} describes these groups.",
+        sentence=f"column {name!r} gives the numbers of small groups, and {others[0]!r} describes these groups.",
         remedy="drop this column if its numbers stand for people.",
     )
 

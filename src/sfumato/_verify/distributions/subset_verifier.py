@@ -222,7 +222,7 @@ def compute_set_posteriors(counts: Sequence[int], distribution: SetDistribution)
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Checks that no belief in a value exceeds the bound (for shares within the prior), even beside the rarest values."""
+    """Checks that no belief in a value exceeds the bound (for shares within the prior), even with rare other values."""
     distribution = read_distribution(view.design)
     return check_bounded_posteriors(connection, view, lambda counts: compute_set_posteriors(counts, distribution))
 

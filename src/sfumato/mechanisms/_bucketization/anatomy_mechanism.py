@@ -2,9 +2,10 @@
 
 Claim: every bucket has at least `ell` records with different values. Consider an attacker who knows the bucket of a
 record, and nothing that distinguishes the records in this bucket. This attacker gives no value of the record a
-probability above 1/ell. Other knowledge is not covered, as for buckets of several sizes. Source: Xiao and Tao 2006.
-Each remaining record joins a bucket that does not have its value, so no record is dropped. Published: as for buckets of
-several sizes, with the cap 1/ell for every value. Notation: l = ell.
+probability above 1/ell. Other knowledge is not covered, as for buckets of several sizes.
+Source: Xiao and Tao 2006. Each remaining record joins a bucket that does not have its value, so no record is dropped.
+Published: as for buckets of several sizes, with the cap 1/ell for every value.
+Notation: l = ell.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ from sfumato.mechanisms._bucketization.buckets.size_methods import Choice
 # The records stand in a row, value after value, and are dealt in turn to |T| div l buckets. A value with at most as
 # many records as there are buckets meets each bucket at most once. Each bucket gets l records, and some buckets get one
 # of the remaining records too. Bucket setting and dealing work as in the other methods, with the cap of one record of
-# each value. Source: Xiao and Tao 2006, section 4. Because of the order of the row, the remaining records reach buckets
-# without their value, and no search is needed. Notation: l = diversity, |T| = total.
+# each value.
+# Source: Xiao and Tao 2006, section 4. Because of the order of the row, the remaining records reach buckets without
+# their value, and no search is needed.
+# Notation: l = diversity, |T| = total.
 
 
 def build_anatomy_buckets(counts: Sequence[int], diversity: int) -> tuple[Problem, Assignment]:

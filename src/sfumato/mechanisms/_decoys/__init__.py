@@ -2,11 +2,12 @@
 
 Claim: consider an attacker who knows the shares of the values, and nothing else about a person. This attacker gives the
 published value a probability of at most 1/group_size of being the person's own value. Other knowledge is not covered. A
-published value multiplies the odds of this value by its likelihood ratio, which has no limit for rare values. Source:
-Fu, Wang, Wong, Wang and Jiang 2014 (SPLU-Gen), corrected as docs/errata.md says. The mixed groups, the closed form and
-the errors are our own. Published: the domain, the group size, the method that makes groups, and the rare values that
-were merged. Not published: the groups, and the counts of the original table. Notation: gamma = group_size, f = count of
-a value, N = total.
+published value multiplies the odds of this value by its likelihood ratio, which has no limit for rare values.
+Source: Fu, Wang, Wong, Wang and Jiang 2014 (SPLU-Gen), corrected as docs/errata.md says. The mixed groups, the closed
+form and the errors are our own.
+Published: the domain, the group size, the method that makes groups, and the rare values that were merged. Not
+published: the groups, and the counts of the original table.
+Notation: gamma = group_size, f = count of a value, N = total.
 """
 
 from __future__ import annotations
@@ -230,7 +231,7 @@ def write_manual_sql(design: Design, naming: Naming, /) -> str:
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The variance of the closed form: contrast noise (without the part that all records share) and noise of the total."""
+    """The variance of the closed form: contrast noise (without the shared part) and noise of the total."""
     if len(plan.columns) > 1:
         return np.full(plan.histogram.domain_size, np.nan)
     value_counts = np.array(plan.histogram.counts, dtype=np.float64)

@@ -29,9 +29,7 @@ class RareTreatment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of decoys: the method for groups, the ratio above which a value is rare, and the treatment of rare
-    values.
-    """
+    """The options of decoys: the method for groups, the ratio limit, and the treatment of rare values."""
 
     groups: GroupCreation = GroupCreation.MIXED
     """The method that makes the groups. Only reproductions of papers set another method."""

@@ -147,7 +147,7 @@ class EvenDistribution:
         return np.asarray((1 - 1 / self.group_size) / others)
 
     def solve(self, theta: Floats) -> Floats:
-        """The expectation under independence plus the excess over the gain: phi R + (y - phi R) / d for a single value."""
+        """The expectation under independence, plus the excess over the gain: phi R + (y - phi R) / d for one value."""
         constant = (theta * self.shares * (1 - self._inverse)).sum(axis=-1, keepdims=True)
         return np.asarray(theta * self._inverse + constant)
 

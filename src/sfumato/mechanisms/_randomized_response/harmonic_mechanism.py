@@ -2,14 +2,15 @@
 
 Claim: consider one value with a bound. If an attacker gives this value a probability of at most the bound's prior, the
 published value raises the probability to at most the bound's posterior. The claim holds for single values only, and
-does not limit how far a probability falls. Source: our own. The operator meets each upward condition of the fine-grain
-paper with equality. So it keeps more records than any other operator with one retention for all values. Published: the
-domain, the bounds, the retention, and the probability of each value in a redraw. Only bounds that come from a tolerance
-depend on counts: they contain shares that were rounded down. Notation: m = domain_size, γ_j = amplification of the
-bound of value j, p = retention, b_j = swaps: the probability that a record is redrawn as value j, whatever its own
-value is. So p + (sum of b_j) = 1. The condition of value j is p + b_j <= γ_j b_j. The smallest b_j is p / (γ_j - 1),
-and p = 1 / (1 + sum of 1 / (γ_j - 1)). A value without a bound is never drawn. For any value other than j, a record
-with value j is at most as likely to publish it as any other record.
+does not limit how far a probability falls.
+Source: our own. The operator meets each upward condition of the fine-grain paper with equality. So it keeps more
+records than any other operator with one retention for all values.
+Published: the domain, the bounds, the retention, and the probability of each value in a redraw. Only bounds that come
+from a tolerance depend on counts: they contain shares that were rounded down.
+Notation: m = domain_size, γ_j = amplification of the bound of value j, p = retention, b_j = swaps: the probability that
+a record is redrawn as value j, whatever its own value is. So p + (sum of b_j) = 1. The condition of value j is p + b_j
+<= γ_j b_j. The smallest b_j is p / (γ_j - 1), and p = 1 / (1 + sum of 1 / (γ_j - 1)). A value without a bound is never
+drawn. For any value other than j, a record with value j is at most as likely to publish it as any other record.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 Claim: (prior, posterior)-privacy for every record and every statement about its value, upward and downward. The prior
 is the probability given all that an attacker knows except the record's own published value. This knowledge may include
-all other columns and the true values of all other records. Source: Evfimievski et al. 2003, Statement 1; the largest
-retention: Chaytor and Wang, section 3. Published: the domain, the retention and the bound. Not published: the counts of
-the original table. Notation: p = retention, m = domain_size, γ = amplification, q = swap_probability = (1-p)/m;
-Pr[kept] = p + q = γ q.
+all other columns and the true values of all other records.
+Source: Evfimievski et al. 2003, Statement 1; the largest retention: Chaytor and Wang, section 3.
+Published: the domain, the retention and the bound. Not published: the counts of the original table.
+Notation: p = retention, m = domain_size, γ = amplification, q = swap_probability = (1-p)/m; Pr[kept] = p + q = γ q.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """Subset selection: publishes a random set of values, which contains the true value more often than any other value.
 
 Claim: (prior, posterior)-privacy for every record and every statement about its value, upward and downward, as with
-uniform perturbation. The error is much smaller if the domain is large. Source: Ye and Barg 2018 and Wang et al. 2016,
-here for the amplification of a (prior, posterior) bound. Published: the domain, the size of the sets, the probability
-that a set contains the true value, and the bound. Not published: the counts of the original table. Notation: m =
-domain_size, d = subset_size, γ = amplification; a = Pr[the set contains the true value] = γd / (γd + m - d), b = Pr[it
-contains one given other value] = (d - a) / (m - 1). All sets of size d that contain the true value are equally likely,
-and so are all others; the former are γ times as likely as the latter. Sets of one value are uniform perturbation.
+uniform perturbation. The error is much smaller if the domain is large.
+Source: Ye and Barg 2018 and Wang et al. 2016, here for the amplification of a (prior, posterior) bound.
+Published: the domain, the size of the sets, the probability that a set contains the true value, and the bound. Not
+published: the counts of the original table.
+Notation: m = domain_size, d = subset_size, γ = amplification; a = Pr[the set contains the true value] = γd / (γd + m -
+d), b = Pr[it contains one given other value] = (d - a) / (m - 1). All sets of size d that contain the true value are
+equally likely, and so are all others; the former are γ times as likely as the latter. Sets of one value are uniform
+perturbation.
 """
 
 from __future__ import annotations

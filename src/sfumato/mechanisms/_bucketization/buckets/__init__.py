@@ -3,10 +3,12 @@
 Claim: in every bucket, the share of each value is at most its cap. Consider an attacker who knows the bucket of a
 record, and nothing that distinguishes the records in this bucket. This attacker gives no value of the record a
 probability above its cap. The claim does not cover what the public columns disclose about the value. Anyone can
-estimate this from the release with the inverse that makes counts unbiased (de Finetti's attack). Source: Wang 2014,
-multiple-sized bucketization under F'-privacy. The exact optimum, the mixed dealing and the inverse are our own.
+estimate this from the release with the inverse that makes counts unbiased (de Finetti's attack).
+Source: Wang 2014, multiple-sized bucketization under F'-privacy. The exact optimum, the mixed dealing and the inverse
+are our own.
 Published: the domain, the caps, and two tables with the bucket of each record and the values of each bucket. The tables
-disclose the exact count of every value. Notation: f'_i = cap of value i, S = bucket size, b_S = buckets of that size.
+disclose the exact count of every value.
+Notation: f'_i = cap of value i, S = bucket size, b_S = buckets of that size.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class CountErrors:
         return compute_growth(*self._spectrum) if inverse is None else np.asarray(np.maximum(np.diag(inverse) - 1, 0.0))
 
     def predict_variances(self, rows: Floats) -> Floats:
-        """The variance of the inverse estimate of each value, if rows are selected with the same share of every value."""
+        """The variance of the inverse estimate of each value, if rows have the same share of every value."""
         return self._compute_variances(rows, np.where(np.isfinite(self.growth), self.growth, self.total))
 
     def predict_set_variances(self, share: float, sets: Sequence[Indices]) -> Floats:

@@ -1,10 +1,11 @@
 """Finds the setting of smallest loss over any number of sizes, with a proof.
 
 Claim: the setting is valid, and no valid setting has less loss than `bound`. Both facts are proven in integers. If
-`bound` equals the loss, the setting is optimal. Float solvers only propose solutions. Source: Wang 2014, section 6.1,
-states the problem with a variable per value and size; here the problem is projected on the numbers of buckets
-(`capacity_cuts`), relaxed (`relaxation`), and solved by listing whole points near the relaxation's corner
-(`group_walk`), or by branch and bound if there is no usable corner. Notation: b_S = buckets[S], S = size, |T| = total.
+`bound` equals the loss, the setting is optimal. Float solvers only propose solutions.
+Source: Wang 2014, section 6.1, states the problem with a variable per value and size; here the problem is projected on
+the numbers of buckets (`capacity_cuts`), relaxed (`relaxation`), and solved by listing whole points near the
+relaxation's corner (`group_walk`), or by branch and bound if there is no usable corner.
+Notation: b_S = buckets[S], S = size, |T| = total.
 """
 
 from __future__ import annotations

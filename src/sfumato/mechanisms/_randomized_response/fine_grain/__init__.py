@@ -3,14 +3,15 @@
 Claim: consider one value with a bound. If an attacker gives this value a probability of at most the bound's prior, the
 published value raises the probability to at most the bound's posterior. With direction `both`, a probability of at
 least the posterior also stays at least the prior. The claim holds for single values, not for statements about several
-values. Source: the fine-grain model of the paper on per-value bounds. Theorem 1 of the paper is true upward and false
-downward: in its Figure 2(b) a belief of 1/7 falls to 1/13, below 1/10 (docs/errata.md). So the direction is an option
-here. Published: the domain, the bounds, the direction and the retentions. Bounds that come from a tolerance contain
-shares that were rounded down to two digits or coarser. The retentions of the `aggregate` objective follow shares in
+values.
+Source: the fine-grain model of the paper on per-value bounds. Theorem 1 of the paper is true upward and false downward:
+in its Figure 2(b) a belief of 1/7 falls to 1/13, below 1/10 (docs/errata.md). So the direction is an option here.
+Published: the domain, the bounds, the direction and the retentions. Bounds that come from a tolerance contain shares
+that were rounded down to two digits or coarser. The retentions of the `aggregate` objective follow shares in
 hundredths. For the `record` objective, the exact shares select one of finitely many optimal retentions. An attacker who
-knows all values but one may learn this value from the retentions (docs/limits.md says how often). Notation: ρ1i =
-prior, ρ2i = posterior and γ_i = amplification of the bound of value i; p_i = its retention, q_i = (1-p_i)/m = its swap
-probability.
+knows all values but one may learn this value from the retentions (docs/limits.md says how often).
+Notation: ρ1i = prior, ρ2i = posterior and γ_i = amplification of the bound of value i; p_i = its retention, q_i =
+(1-p_i)/m = its swap probability.
 """
 
 from __future__ import annotations

@@ -4,13 +4,15 @@ Claim: take a value whose share of the table is at most the prior, and an attack
 distributed in the record's sub-table. After seeing the record's sub-table and published value, this attacker gives the
 value a probability of at most the posterior. The claim holds for this one prior. It does not cover knowledge of other
 columns, other people or other records of the sub-table (which add a little in small sub-tables). It does not cover
-statements about several values, or falling probabilities. Source: Chaytor and Wang, "Small Domain Randomization", and
-the thesis that follows it. The thesis claims more, but this does not hold (docs/errata.md): for an attacker who knows
-each person's sex, the bound is broken for a quarter of the records of a census table. Published: the domain, the bound,
-and for each sub-table its values, its retention and the prior of the retention. This prior is the largest share of a
-protected value in the sub-table. The claim assumes that the attacker knows these shares. The counts of the sub-tables
-are published only on request. Notation: ρ1 = prior, ρ2 = posterior, T_i = cell, ρ1i = the cell's prior, γ_i = its
-amplification, p_i = its retention, θ = balance, w_i(x) = the share of the records with value x that is in cell i.
+statements about several values, or falling probabilities.
+Source: Chaytor and Wang, "Small Domain Randomization", and the thesis that follows it. The thesis claims more, but this
+does not hold (docs/errata.md): for an attacker who knows each person's sex, the bound is broken for a quarter of the
+records of a census table.
+Published: the domain, the bound, and for each sub-table its values, its retention and the prior of the retention. This
+prior is the largest share of a protected value in the sub-table. The claim assumes that the attacker knows these
+shares. The counts of the sub-tables are published only on request.
+Notation: ρ1 = prior, ρ2 = posterior, T_i = cell, ρ1i = the cell's prior, γ_i = its amplification, p_i = its retention,
+θ = balance, w_i(x) = the share of the records with value x that is in cell i.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 Claim: every record of the table is in exactly one group. If every value is protected, each group except the last has
 exactly `balance` values, with the same number of records of each. The number of groups is at most the number of
-protected values plus one. Source: Chaytor and Wang, section 5.1 and appendix 10.7. The scan of Eq. (13) has σ > μ; it
-is read as σ ≥ μ, because otherwise the first group may need records that do not exist (docs/errata.md: counts 7, 3, 2,
-2). Notation: T0 = the rest, |T0| = its records, μ_i = its i-th largest count, θ or θ' = balance, h = height of a group,
-SA' = protected, T' and T'' = the protected and the other records.
+protected values plus one.
+Source: Chaytor and Wang, section 5.1 and appendix 10.7. The scan of Eq. (13) has σ > μ; it is read as σ ≥ μ, because
+otherwise the first group may need records that do not exist (docs/errata.md: counts 7, 3, 2, 2).
+Notation: T0 = the rest, |T0| = its records, μ_i = its i-th largest count, θ or θ' = balance, h = height of a group, SA'
+= protected, T' and T'' = the protected and the other records.
 """
 
 from __future__ import annotations

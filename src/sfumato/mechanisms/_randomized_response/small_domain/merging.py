@@ -3,10 +3,11 @@
 Claim: of all ways to cut a sequence of groups into runs, the one with the smallest cost is found. Every run must be a
 sub-table that can be perturbed: it has a protected value, and no protected value has a share as large as the posterior
 (compared in integers). Costs are floats and only serve for ranking. Of equal costs, the solution with the longest last
-sub-table is chosen. Source: Chaytor and Wang, section 5.3 (least error bound) and Eq. (12). Least variance is ours,
-because the error bound is valid but ranks partitions wrongly (docs/errata.md). Notation: T_i = a cell, n = total, m =
-domain_size, ρ1 = prior, ρ2 = posterior, γ = amplification, p = retention, q = swap_probability, a = p + q, δ = 1/20; ε
-= 2·√ln(2/δ) / (√n·p); variance = n·(a(1-a) + (m-1)q(1-q)) / p².
+sub-table is chosen.
+Source: Chaytor and Wang, section 5.3 (least error bound) and Eq. (12). Least variance is ours, because the error bound
+is valid but ranks partitions wrongly (docs/errata.md).
+Notation: T_i = a cell, n = total, m = domain_size, ρ1 = prior, ρ2 = posterior, γ = amplification, p = retention, q =
+swap_probability, a = p + q, δ = 1/20; ε = 2·√ln(2/δ) / (√n·p); variance = n·(a(1-a) + (m-1)q(1-q)) / p².
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 Claim: (prior, posterior)-privacy for every record and every statement about its value, upward and downward, as with
 subset selection. The level of a record is drawn independently of its value, and is published. At each level, the odds
 between two values rise by at most the amplification. Counts of groups have a much smaller error than with sets of
-values alone, and counts of values have a slightly larger error. Source: subset selection (Ye and Barg 2018, Wang et al.
-2016) at each level; the combination of levels is our own. Published: the domain; the groups of each level, its share of
-the records, the size of its sets, and the probability that a set contains the true group; the weight of each level in
-each count; the bound; the level of each record. Nothing published depends on the counts of the original table.
+values alone, and counts of values have a slightly larger error.
+Source: subset selection (Ye and Barg 2018, Wang et al. 2016) at each level; the combination of levels is our own.
+Published: the domain; the groups of each level, its share of the records, the size of its sets, and the probability
+that a set contains the true group; the weight of each level in each count; the bound; the level of each record. Nothing
+published depends on the counts of the original table.
 Notation: n = groups of a level, d = subset_size, γ = amplification; a = hold, b = other as for subset selection; w =
 share, λ = says.
 """
