@@ -271,7 +271,7 @@ def test_table_of_frequent_values_has_nothing_to_protect_in_cells(desk: Path, ta
         (SMALL_DOMAIN, "every value that occurs has a share above the prior 1/3"),
         (
             ("--mechanism", "subset", *BOUND),
-            "the sensitive column has only one value, so no other value can replace it",
+            "the sensitive column has only one value, which no other value can replace",
         ),
         (TOLERANCE, "with a tolerance of 2 the belief in every value may rise to certainty"),
     ],
@@ -289,4 +289,4 @@ def test_posterior_next_to_the_prior_is_refused(desk: Path, table: Path, command
         sentence = refused(
             desk, *command(table, "--mechanism", mechanism, f"--prior={prior}", f"--posterior={posterior}")
         )
-        assert sentence.startswith(f"the posterior {posterior} is so close to the prior {prior} that ")
+        assert sentence.startswith(f"the posterior {posterior} is too close to the prior {prior} that ")

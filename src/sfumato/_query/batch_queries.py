@@ -42,7 +42,7 @@ def read_numbered_batch(path: Path) -> list[tuple[int, str]]:
     A file is a CSV with a column `sql`, JSON lines {"sql": ...}, or text (.sql, .txt) with one question in each line.
     """
     format_error = (
-        f"{str(path)!r} is not a batch of questions: write one question in each line of a .sql or .txt file, a CSV "
+        f"{str(path)!r} is not a batch of questions; write one question in each line of a .sql or .txt file, a CSV "
         'with a column sql, or lines such as {"sql": "SELECT COUNT(*) FROM release"}.'
     )
     try:

@@ -75,7 +75,7 @@ def _import_package(name: str) -> Any:
 # ---------------------------------------------------------------------------------------------------------------------
 
 EXACT_METHOD = "exact count"
-EXACT_ASSUMPTION = "no assumption is needed, because the published data give the exact number"
+EXACT_ASSUMPTION = "none, because the published data give the exact number"
 BELOW_ZERO = "below zero by chance"
 """The note on a negative estimate of a number that cannot be negative."""
 NO_RECORDS = "no record satisfies the condition on the public columns; check the spelling of their values."

@@ -63,7 +63,7 @@ class JsonLines:
                     fields={"column": name},
                 )
         if not columns:
-            raise SchemaError("the table is empty, so there is nothing to publish.", code="empty-table")
+            raise SchemaError("the table is empty: there is nothing to publish.", code="empty-table")
         schema = pa.schema([(name, kind.type) for name, kind in columns.items()])
         return pa.RecordBatchReader.from_batches(schema, self._read_batches(columns, schema))
 

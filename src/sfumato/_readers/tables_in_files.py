@@ -29,7 +29,7 @@ def choose_table(file: str, part: str | None, table_names: Sequence[str], what: 
     more = f" and {len(table_names) - MOST_NAMED} more" if len(table_names) > MOST_NAMED else ""
     problem = f"contains {len(table_names)} {what}s" if part is None else f"contains no {what} {part!r}"
     raise SourceError(
-        f"{file!r} {problem}; name one as '{file!r}{SEPARATOR}{table_names[0]}'. It contains {listing}{more}.",
+        f"{file!r} {problem}; name one as '{file}{SEPARATOR}{table_names[0]}'. It contains {listing}{more}.",
         code="unclear-table",
         fields={"file": file, "tables": len(table_names)},
     )

@@ -63,7 +63,7 @@ RELATIVE_CHANGE = 0.5
 WORTHWHILE_RATIO = 0.9
 """An error below this fraction of another one makes a method worth proposing."""
 
-SHUFFLED_ASSUMPTION = "no assumption is needed, because the records of a value are dealt to groups at random"
+SHUFFLED_ASSUMPTION = "none, because the records of a value are dealt to groups at random"
 EVEN_ASSUMPTION = (
     "records of every other value publish a value equally often, as in mixed groups; the interval is too short for "
     "values that share groups with a value in a third of the groups or more"

@@ -28,9 +28,7 @@ DEFAULT = "closed"
 EM_TOLERANCE = 1e-9
 EM_STEPS = 10_000
 
-NO_ASSUMPTION = (
-    "no assumption is needed, because the only randomness is the perturbation, and its probabilities are published"
-)
+NO_ASSUMPTION = "none, because the only randomness is the perturbation, and its probabilities are published"
 SPREAD_ASSUMPTION = (
     "the records of a value that a condition selects are distributed over the sub-tables in the same way as all "
     "records of this value"

@@ -245,7 +245,7 @@ def test_belief_is_read_from_a_file(tmp_path: Path) -> None:
     found = attack_with_own_belief(scene, path, VALUES)
     assert found.to_json() == attack_with_own_belief(scene, {"a": 1, "c": 2}, VALUES).to_json()
     assert found.without_release.success == COUNTS[2] / sum(COUNTS)
-    assert (found.scenario, found.knowledge) == ("own belief", "what you believe")
+    assert (found.scenario, found.knowledge) == ("own belief", "your own belief")
 
 
 # ---------------------------------------------------------------------------------------------------------- one by one

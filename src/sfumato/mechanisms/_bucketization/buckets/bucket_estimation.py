@@ -483,7 +483,7 @@ UNIFORM: Method[object] = Method(
 )
 INVERSE: Method[object] = Method(
     "inverse of the mixing by buckets, with a normal confidence interval within certain bounds",
-    "no assumption is needed, because the records of a value were dealt to buckets at random",
+    "none, because the records of a value were dealt to buckets at random",
     estimate_inverse,
     total=estimate_inverse_total,
     twin=_make_twin,
