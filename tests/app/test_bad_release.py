@@ -70,7 +70,7 @@ def test_release_of_a_newer_format_is_refused_with_how_to_update(desk: Path, rel
     for command in reading("release"):
         sentence = fail(desk, *command)
         assert sentence.startswith(
-            f"the release has format {FORMAT + 1}, but this version reads formats up to {FORMAT}: update sfumato (pip"
+            f"the release has format {FORMAT + 1}, but this version reads formats up to {FORMAT}; update sfumato (pip"
         )
 
 

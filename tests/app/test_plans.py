@@ -148,7 +148,10 @@ def test_cells_hold_every_record_once_and_are_not_too_small(desk: Path, options:
 def test_largest_minimum_makes_one_cell_and_says_so(desk: Path) -> None:
     plan = planned(desk, MANY, *SMALL_DOMAIN, "--min-cell", "4200")
     assert [cell["counts"] for cell in plan["cells"]] == [MANY]
-    assert any(remark.startswith("a single sub-table with all values is the best here") for remark in plan["remarks"])
+    assert any(
+        remark.startswith("a single sub-table with all values has the smallest error here")
+        for remark in plan["remarks"]
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- fine-grain

@@ -73,7 +73,7 @@ def load_json(folder: Path) -> Json:
         ) from error
     if format_number > FORMAT:
         raise ReleaseFormatError(
-            f"the release has format {format_number}, but this version reads formats up to {FORMAT}. Update sfumato "
+            f"the release has format {format_number}, but this version reads formats up to {FORMAT}; update sfumato "
             "(pip install --upgrade sfumato).",
             code="newer-format",
             fields={"format": format_number, "limit": FORMAT},

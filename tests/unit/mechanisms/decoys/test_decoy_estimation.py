@@ -282,7 +282,7 @@ def test_the_regimes_change_where_the_error_is_three_tenths_of_the_count() -> No
         error = found.estimate().standard_error
         assert error is not None
         assert found.note is not None
-        notes[part] = found.note.startswith("relative error")
+        notes[part] = found.note.startswith("the relative error")
         assert notes[part] == (error <= 0.3 * found.value)
     assert set(notes.values()) == {True, False}
 

@@ -58,8 +58,9 @@ def test_a_cap_below_the_share_names_the_value_and_the_remedy() -> None:
     assert caught.value.reason == CapBelowShare(0, Fraction(9, 10), Fraction(4, 5))
     named = caught.value.name_values(["'flu'", "'HIV'"])
     said = (
-        "has a share of 9/10, above its cap 4/5, so no bucketization exists. Raise the cap to at least 9/10, or "
-        "merge it with a similar value."
+        "has a share of 9/10 of the records, which is above its cap 4/5, so no bucketization exists. Raise the cap to at "
+        "least 9/10, or "
+        "merge the value with a similar value."
     )
     assert (str(named), named.sentence_with_values) == (f"one value {said}", f"'flu' {said}")
 
@@ -83,5 +84,5 @@ def test_many_places_are_counted_and_few_are_named() -> None:
     named = NoBucketingError(NothingFits(tuple(range(9)), 6, 8)).name_values([f"x{place + 1}" for place in range(9)])
     assert "cannot hold all records with 9 values within" in str(named)
     message = named.sentence_with_values
-    assert "x1, x2, x3, x4, x5 and 4 more" in message
+    assert "x1, x2, x3, x4, x5 and 4 other values" in message
     assert "allow buckets of 8" in message

@@ -472,7 +472,7 @@ def test_one_cell_is_remarked_upon_as_uniform_perturbation_with_a_weaker_promise
 def test_small_cells_are_remarked_upon_with_the_smallest() -> None:
     remark = _remark(_plan(EXAMPLE, THIRDS), "fewer than 1000 records")
     assert remark.startswith("4 of 4 sub-tables")
-    assert "the smallest 6" in remark
+    assert "the smallest has 6" in remark
 
 
 def test_a_table_smaller_than_the_usual_minimum_is_one_small_cell() -> None:
