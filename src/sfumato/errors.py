@@ -152,7 +152,7 @@ class MissingCapabilityError(SfumatoError):
         self.mechanism = mechanism
         """The name of the mechanism."""
         self.capability = capability
-        """The name of the capability that it does not have."""
+        """The name of the missing capability."""
 
 
 class InternalError(SfumatoError):

@@ -260,8 +260,8 @@ def test_bounds_may_have_a_byte_order_mark_spaces_and_more_columns(desk: Path) -
 def test_table_of_frequent_values_has_nothing_to_protect_in_cells(desk: Path, table: Path, command: Command) -> None:
     sentence = refused(desk, *command(table, "--mechanism", "small-domain", "--prior", "1/100", "--posterior", "1/2"))
     assert sentence == (
-        "every value that occurs has a share of the records above the prior 1/100, so no value would be protected; raise the "
-        "prior above the share of the values to protect."
+        "every value that occurs has a share of the records above the prior 1/100, so no value would be protected; "
+        "choose a prior above the shares of the values to protect."
     )
 
 

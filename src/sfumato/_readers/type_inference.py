@@ -103,7 +103,7 @@ def list_number_spellings(decimal: str = ".") -> tuple[Spelling, ...]:
 
 
 class SpellingGuess:
-    """The spellings that all values of a column so far have, the most restrictive first."""
+    """The spellings that fit all values of a column so far, the most restrictive first."""
 
     def __init__(self, spellings: Iterable[Spelling]) -> None:
         self.has_texts = False

@@ -1,8 +1,8 @@
 """Finds the nearest table by an interior-point method, which is slower than multiplier steps but always converges.
 
-Source: Mehrotra 1992, here for the sum of (x - value)² / variance over x >= 0 with given sums.
-Notation: y = multipliers of the sums, z = pulls that keep cells at zero; in the end (x - value) / variance = Aᵀy + z
-and xz = 0, where A has a row of zeros and ones for each sum.
+Source: Mehrotra 1992, here for the sum of (x - value)² / variance over x >= 0 with given sums. Notation: y =
+multipliers of the sums, z = pulls that keep cells at zero, A = a matrix with a row of zeros and ones for each sum. The
+solution has (x - value) / variance = Aᵀy + z and xz = 0.
 """
 
 from __future__ import annotations

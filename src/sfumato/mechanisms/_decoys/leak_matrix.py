@@ -128,7 +128,7 @@ class EvenDistribution:
 
     @property
     def record_variances(self) -> tuple[Floats, Floats]:
-        """The variance that a record adds to the count of each value, if it has this value and if it has another."""
+        """The variance that a record with a value, and a record with another value, adds to the count of this value."""
         own, gains = 1 / self.group_size, np.where(self.is_countable, self.gains, np.nan)
         return own * (1 - own) / gains**2, np.asarray(self.leaks * (1 - self.leaks) / gains**2)
 

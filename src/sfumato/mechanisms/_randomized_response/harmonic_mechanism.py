@@ -251,7 +251,9 @@ def make_encoding(design: Design, /) -> ValueEncoding:
 
 
 def make_weights(design: Design, /) -> WeightColumns:
-    """What a row adds to the unbiased count of a value, if it publishes this value and if it publishes another."""
+    """What a row that publishes a value, and a row that publishes another value, adds to the unbiased count of the
+    value.
+    """
     size, swaps = len(design.domain), design.weighing.swaps
     return {
         "cell": np.zeros(size, dtype=np.int32),

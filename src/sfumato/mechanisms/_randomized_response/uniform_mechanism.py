@@ -190,7 +190,9 @@ METHODS: Mapping[str, Method[Design]] = {
 
 
 def make_weights(design: Design, /) -> WeightColumns:
-    """What a row adds to the unbiased count of a value, if it publishes this value and if it publishes another."""
+    """What a row that publishes a value, and a row that publishes another value, adds to the unbiased count of the
+    value.
+    """
     size, retention, swap = len(design.domain), design.retention, design.swap_probability
     return {
         "cell": np.zeros(size, dtype=np.int32),

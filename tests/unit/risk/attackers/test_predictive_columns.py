@@ -195,7 +195,7 @@ def test_words_say_how_many_are_guessed_from_what() -> None:
     assert one == "guesses of 'disease' from 'a' are correct for 61.2% of the records (without these columns: 20.0%)"
     assert "from 'a' and 'b' are correct" in telling(0.6, columns=("a", "b")).sentence
     every = telling(0.6, columns=("a", "b", "c", "d")).sentence
-    assert "from all public columns together (mainly 'a', 'b' and 2 more) is correct" in every
+    assert "from all public columns together (mainly 'a', 'b' and 2 more) are correct" in every
 
 
 # ------------------------------------------------------------------------------------------------------------- the stop

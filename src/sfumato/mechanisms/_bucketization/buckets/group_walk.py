@@ -79,7 +79,7 @@ def find_corner(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
     if inverse is None:
         return None
     modulus, adjugate = inverse
-    # In Python's integers, which do not overflow: price all moves, and test whether the vectors fit into words.
+    # Prices all moves in Python's integers, which do not overflow, and tests whether the vectors fit into words.
     loss, exact, right_side = (
         integers.astype(object) for integers in (compute_bucket_losses(problem), matrix[rows], right_side[rows])
     )

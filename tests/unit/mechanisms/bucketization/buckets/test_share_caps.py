@@ -58,9 +58,8 @@ def test_a_cap_below_the_share_names_the_value_and_the_remedy() -> None:
     assert caught.value.reason == CapBelowShare(0, Fraction(9, 10), Fraction(4, 5))
     named = caught.value.name_values(["'flu'", "'HIV'"])
     said = (
-        "has a share of 9/10 of the records, which is above its cap 4/5, so no bucketization exists. Raise the cap to at "
-        "least 9/10, or "
-        "merge the value with a similar value."
+        "has a share of 9/10 of the records, which is above its cap 4/5, so no bucketization exists. Raise the cap to "
+        "at least 9/10, or merge the value with a similar value."
     )
     assert (str(named), named.sentence_with_values) == (f"one value {said}", f"'flu' {said}")
 
