@@ -1,12 +1,12 @@
 """Publishes a table about people so that analysts count accurately and no one learns much about any single person.
 
-The holder of a table:
+The data steward writes:
 
     schema = Schema.of("disease", identifier=["name"])
     request = Request("patients.parquet", schema=schema, spec=BreachBound("1/10", "1/3"))
     publication = publish(request, "release")
 
-The analyst:
+The analyst writes:
 
     release = Release.open("release")
     release.count("HIV", where="sex = 'F'").interval()
@@ -245,7 +245,7 @@ _MODULES = {
     "read_journal": "sfumato._publish.journal",
     "verify": "sfumato._verify.against_original",
 }
-"""Where each name lives: a module is loaded when one of its names is first used, because some take long to load."""
+"""The module of each public name. A module is loaded when one of its names is first used, because some load slowly."""
 
 
 def __getattr__(name: str) -> Any:

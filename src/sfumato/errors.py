@@ -1,23 +1,19 @@
-"""What can go wrong, as a tree.
+"""The errors that sfumato raises, as a tree of classes.
 
-SfumatoError
-├── SpecError            the privacy request makes no sense
-├── SchemaError          the columns do not fit the roles, domains or ranges given to them
-├── SourceError          the table cannot be read, or changed while it was read
-├── InfeasibleError      the request makes sense, and no mechanism can meet it on this table
-│   └── DecisionError    the data steward must decide something before the table can be published
-├── TargetError          the release cannot be written where it was asked for
-├── ReleaseFormatError   a release (or plan file, or journal) is damaged, edited or too new
-├── QueryError           the question cannot be parsed, or cannot be estimated
-├── NoticeError          a notice came up that was to stop everything
-├── EngineError          the workers of an engine cannot do the work
-├── MissingExtraError    an optional dependency is not installed
-├── MissingCapabilityError  a mechanism cannot do what a command needs
-└── InternalError        a promise of our own code does not hold: please report it
+SfumatoError ├── SpecError            the privacy request is invalid or contradicts itself ├── SchemaError          the
+columns do not fit the roles, domains or ranges given to them ├── SourceError          the table cannot be read, or it
+changed during the reading ├── InfeasibleError      the request is valid, but no mechanism can meet it on this table │
+└── DecisionError    the data steward must decide something before the table can be published ├── TargetError
+the release cannot be written to the requested place ├── ReleaseFormatError   a release (or plan file, or journal) is
+damaged, edited or too new ├── QueryError           the question cannot be parsed, or cannot be estimated ├──
+NoticeError          a message occurred that the caller wanted to treat as an error ├── EngineError          the workers
+of an engine lack something, or do not respond ├── MissingExtraError    an optional dependency is not installed ├──
+MissingCapabilityError  a mechanism cannot do what a command needs └── InternalError        sfumato has a fault: please
+report it
 
-Messages are one sentence for the person who asked: what is wrong, and what would work.
-They never contain a row of data. Where a sentence is about values of the table, it says how many there are, because
-messages end up in logs; the same sentence with the values stands beside it, for a terminal that somebody looks at.
+Messages are one sentence for the person who asked: what is wrong, and what would work. Messages never contain a row of
+data. A message about values of the table gives only their number, because messages end up in logs. Another field of the
+error has the same sentence with the values, to be shown on a terminal.
 
 Programs read the code and the fields of an error instead of its sentence, which may change.
 """
@@ -32,14 +28,14 @@ from typing import Any, ClassVar
 from sfumato._terminal_safe import escape_unprintable, hide_passwords
 
 ErrorField = str | int | float | None
-"""A fact about an error; a rational is written as a string."""
+"""A fact about an error. A rational number is written as a string."""
 
 
 class SfumatoError(Exception):
-    """Every error that sfumato raises on purpose."""
+    """The base class of all errors that sfumato raises on purpose."""
 
     kind: ClassVar[str] = "error"
-    """The kind of error, for programs: one for each class."""
+    """The kind of error, for programs. Each class has its own kind."""
 
     def __init__(
         self,
@@ -51,13 +47,16 @@ class SfumatoError(Exception):
     ) -> None:
         super().__init__(_make_safe_line(sentence))
         self.code = code or self.kind
-        """The exact problem, for programs: a stable identifier, even if the sentence changes."""
+        """The exact problem, for programs: an identifier that stays the same when the sentence changes."""
         self.fields = {
             name: _make_safe_line(fact) if isinstance(fact, str) else fact for name, fact in (fields or {}).items()
         }
-        """The facts in the sentence, by name: a column, a limit, a file. Never a value of the table."""
+        """The facts in the sentence by their names, such as a column, a limit or a file.
+
+        No fact is a value of the table.
+        """
         self.sentence_with_values = str(self) if sentence_with_values is None else _make_safe_line(sentence_with_values)
-        """The sentence with the values of the table that it is about, where it is about some."""
+        """The same sentence with the values of the table, if the sentence is about values."""
 
 
 def _make_safe_line(sentence: str) -> str:
@@ -65,7 +64,7 @@ def _make_safe_line(sentence: str) -> str:
 
 
 class SpecError(SfumatoError, ValueError):
-    """The privacy request makes no sense."""
+    """The privacy request is invalid or contradicts itself."""
 
     kind = "spec"
 
@@ -77,13 +76,13 @@ class SchemaError(SfumatoError, ValueError):
 
 
 class SourceError(SfumatoError, ValueError):
-    """The table cannot be read, or changed while it was read."""
+    """The table cannot be read, or it changed during the reading."""
 
     kind = "source"
 
 
 class InfeasibleError(SfumatoError):
-    """The request makes sense, and no mechanism can meet it on this table."""
+    """The request is valid, but no mechanism can meet it on this table."""
 
     kind = "infeasible"
 
@@ -97,13 +96,13 @@ class DecisionError(InfeasibleError):
         self.summary = "publishing needs a decision" if len(stops) == 1 else f"publishing needs {len(stops)} decisions"
         """The number of decisions."""
         self.stops = tuple(stops)
-        """The stops, each with its ways out."""
+        """The stops, each with the actions that would resolve it."""
         parts = [" ".join([stop.sentence, *stop.ways_out]) for stop in stops]
         super().__init__(f"{self.summary}: {' '.join(parts)}", fields={"stops": ", ".join(stop.code for stop in stops)})
 
 
 class TargetError(SfumatoError):
-    """The release cannot be written where it was asked for."""
+    """The release cannot be written to the requested place."""
 
     kind = "target"
 
@@ -121,18 +120,18 @@ class QueryError(SfumatoError, ValueError):
 
 
 class NoticeError(SfumatoError):
-    """A notice came up that was to stop everything."""
+    """A message occurred that the caller wanted to treat as an error."""
 
     kind = "notice"
 
     def __init__(self, sentence: str, notices: Sequence[Any] = ()) -> None:
         super().__init__(sentence)
         self.notices = tuple(notices)
-        """The notices that did."""
+        """The messages that caused this error."""
 
 
 class EngineError(SfumatoError):
-    """The workers of an engine cannot do the work: they lack something, or do not reach it."""
+    """The workers of an engine cannot do the work: they lack a package or a file, or cannot reach it."""
 
     kind = "engine"
 
@@ -153,17 +152,17 @@ class MissingCapabilityError(SfumatoError):
         self.mechanism = mechanism
         """The name of the mechanism."""
         self.capability = capability
-        """The name of the capability that it does not have."""
+        """The name of the missing capability."""
 
 
 class InternalError(SfumatoError):
-    """A promise of our own code does not hold; please report it."""
+    """sfumato has a fault; please report it."""
 
     kind = "internal"
 
 
 def explain_os_error(error: OSError) -> str:
-    """What the operating system or a store says, without what libraries say around it."""
+    """Returns the message of the operating system or store, without the words that libraries add."""
     if error.errno:
         return os.strerror(error.errno)
     match = re.search(r"AWS Error ([A-Z_]+)", str(error))

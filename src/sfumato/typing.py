@@ -1,4 +1,4 @@
-"""Types that stand in public signatures, for annotations in code that uses sfumato."""
+"""The types in public signatures, for annotations in code that uses sfumato."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_groups_stand_left_and_numbers_are_lined_up() -> None:
 def test_number_without_a_known_error_says_so() -> None:
     shown = printed(grouped(*(counted(value, None) for value in (1352.85, 7.26, 0.0314))))
     assert re.findall(r"group . │ +(\S+ ± \S) │", shown) == ["1,353 ± ?", "7.3 ± ?", "0.031 ± ?"]
-    assert "± ?: the error is not known" in shown
+    assert "± ?: the error is unknown" in shown
     assert "95%" not in shown
 
 

@@ -202,7 +202,9 @@ def test_columns_protected_each_for_itself_are_refused(desk: Path) -> None:
         table, schema=schema, spec=DecoyGroups(2), accept_exposure=REASON, **accepting(table, schema), **ALL_ACCEPTED
     )
     publish(request, desk / "release", unsafe_test_key=known_key(0))
-    assert "a page cannot count several columns" in fail(desk, "page", "release", "--out", "ask.html")
+    assert "a page cannot count columns that are each protected on their own" in fail(
+        desk, "page", "release", "--out", "ask.html"
+    )
 
 
 INHERITED = ("constructor", "toString", "__proto__", "hasOwnProperty", "valueOf", "__defineGetter__")

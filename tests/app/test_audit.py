@@ -52,7 +52,7 @@ def test_report_is_a_private_page_and_json(desk: Path, filed: tuple[str, ...]) -
 
 def test_report_works_without_the_key(desk: Path, filed: tuple[str, ...]) -> None:
     told = succeed(*filed[:4], "--json").json
-    assert told["audit"]["matched_by"] == "public columns and law"
+    assert told["audit"]["matched_by"] == "public columns and reference distribution"
     assert told["audit"]["attacks"]
 
 

@@ -75,9 +75,9 @@ def test_one_row_is_refused(desk: Path, write: Callable[[Path, Any], Path]) -> N
         ("people.csv.gz", b"\x1f\x8b", "is damaged and cannot be unpacked; check that it was copied completely."),
         ("people", HEADER + ROWS, "cannot be read as a table: name a file that ends in .csv, .tsv"),
         ("people.txt", bytes(range(256)) * 9, "is not utf-8 text; name its encoding, such as --encoding latin-1"),
-        ("people.csv", b"", "'people.csv' is empty: the first line must name the columns."),
-        ("people.csv", b"\n\n", "'people.csv' is empty: the first line must name the columns."),
-        ("people.csv", b"a" * 200_000, "the first line of 'people.csv' does not name columns"),
+        ("people.csv", b"", "'people.csv' is empty, but the first line must name the columns."),
+        ("people.csv", b"\n\n", "'people.csv' is empty, but the first line must name the columns."),
+        ("people.csv", b"a" * 200_000, "the column names in the first line of 'people.csv' cannot be read"),
         ("people.csv", HEADER[:-1] + b",age\n", "two columns named 'age'; rename one of them (columns 1 and 4)."),
         ("people.csv", b"age,,disease,\n" + ROWS, "the columns 2 and 4 of the table have no name"),
         ("people.csv", b"Export of 2024\n\n" + HEADER + ROWS, "'people.csv' does not name the columns, but line 3"),
@@ -86,8 +86,8 @@ def test_one_row_is_refused(desk: Path, write: Callable[[Path, Any], Path]) -> N
         ("people.csv", HEADER + ROWS + b'30,F,"fl"u",x\n', "has 4 fields where the header has 3"),
         ("people.csv", b"age,,disease\n" + ROWS, "a column of the table has no name"),
         ("people.csv", b"Disease,sex,disease\n" + ROWS, "differ only by capital letters; rename"),
-        ("people.parquet", b"", "is not a whole Parquet file; check that it was copied completely."),
-        ("people.parquet", HEADER + ROWS, "is not a whole Parquet file"),
+        ("people.parquet", b"", "is not a complete Parquet file; check that it was copied completely."),
+        ("people.parquet", HEADER + ROWS, "is not a complete Parquet file"),
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value and " " not in value else "",
 )
@@ -124,7 +124,7 @@ def test_parquet_with_damaged_pages_is_refused(desk: Path, options: list[str]) -
 def test_ragged_csv_is_refused_by_its_line_and_not_its_content(desk: Path, line: bytes, fields: int) -> None:
     (desk / "people.csv").write_bytes(HEADER + ROWS + line + b"\n" + ROWS)
     sentence = fail(desk, *publishing("people.csv"))
-    assert sentence.startswith(f"line 42 of 'people.csv' has {fields} fields where the header has 3; correct that line")
+    assert sentence.startswith(f"line 42 of 'people.csv' has {fields} fields, but the header has 3; correct this line")
     assert "Zelenka" not in sentence
 
 
@@ -444,7 +444,7 @@ def test_domain_without_the_missing_value_is_refused_where_values_are_missing(de
 def test_column_of_one_value_is_refused_and_a_declared_domain_helps(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["HIV"]))
     sentence = fail(desk, *publishing("people.csv"))
-    assert sentence.startswith("the sensitive column has only one value, so no other value can replace it;")
+    assert sentence.startswith("the sensitive column has only one value, which no other value can replace;")
     (desk / "domain.txt").write_text("HIV\n")
     assert "has only one value" in fail(desk, *publishing("people.csv", "--domain", "disease=domain.txt"))
     (desk / "domain.txt").write_text("HIV\nflu\n")

@@ -70,7 +70,7 @@ def test_release_of_a_newer_format_is_refused_with_how_to_update(desk: Path, rel
     for command in reading("release"):
         sentence = fail(desk, *command)
         assert sentence.startswith(
-            f"the release has format {FORMAT + 1}, and this version reads up to {FORMAT}: update sfumato (pip"
+            f"the release has format {FORMAT + 1}, but this version reads formats up to {FORMAT}; update sfumato (pip"
         )
 
 
@@ -182,7 +182,7 @@ def test_file_added_to_a_release_does_not_verify(desk: Path, release: Path) -> N
 def test_verifying_against_a_table_of_other_columns_is_refused(desk: Path, release: Path) -> None:
     write_csv(desk / "other.csv", {"age": [1, 2], "disease": ["flu", "cold"]})
     sentence = fail(desk, "verify", "release", "--original", "other.csv")
-    assert sentence == "the table is not the original of this release: it has no column 'sex'."
+    assert sentence == "the table is not the original of this release, because it has no column 'sex'."
 
 
 def test_verifying_against_another_table_fails(desk: Path, release: Path) -> None:

@@ -94,7 +94,7 @@ def test_nothing_is_put_into_a_release(desk: Path, table: Path, release: Path) -
 @pytest.mark.parametrize("name", ["release.parquet", "release.csv", "release.ZIP", "page.html"])
 def test_name_of_a_file_is_none_for_a_directory(desk: Path, table: Path, name: str) -> None:
     sentence = fail(desk, *publishing(table, out=name))
-    assert f"{name!r} looks like the name of a file, and a release is a directory" in sentence
+    assert f"{name!r} looks like the name of a file, but a release is a directory" in sentence
 
 
 @pytest.mark.parametrize("parent", ["nowhere", "people.csv"])

@@ -413,7 +413,7 @@ def _refused(folder: Path, path: Path) -> str:
 )
 def test_file_that_is_no_batch_is_refused(folder: Path, tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    assert "is not a batch of questions: write one question in each line" in _refused(folder, tmp_path / name)
+    assert "is not a batch of questions; write one question in each line" in _refused(folder, tmp_path / name)
 
 
 @pytest.mark.parametrize(

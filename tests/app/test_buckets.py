@@ -202,7 +202,7 @@ def test_info_tells_what_is_promised_and_how_to_count(made: Made, way: str) -> N
     told = succeed("info", made.folder, "--json").json
     assert told["mechanism"] == ("anatomy" if way == "diversity" else "buckets")
     assert "bucket" in told["statement"]["exact"]
-    assert "at most its cap" in told["statement"]["exact"]
+    assert "the largest share of a bucket" in told["statement"]["exact"]
     shown = succeed("info", made.folder).words
     assert "Estimators: inverse, shrunk, uniform" in shown
     assert ("not protected" in shown) == (way == "caps")
@@ -320,7 +320,7 @@ def test_plan_shows_buckets_and_loss(desk: Path) -> None:
     counts = counts_file(desk, {f"x{number}": count for number, count in enumerate(EXAMPLE, 1)})
     asked = ("plan", "--counts", counts, "--cap-factor", "3", "--cap-offset", "0.02", "--max-bucket", "6")
     shown = succeed(*asked, "--sizes", "optimal").words
-    assert "12 buckets of 2, 3, 6 records; loss 72 (the least possible)" in shown
+    assert "12 buckets of 2, 3, 6 records; loss 72 (the smallest possible)" in shown
     assert "compared sizes" not in shown
 
 
@@ -340,8 +340,8 @@ def test_plan_shows_the_ways_that_were_compared(desk: Path) -> None:
     chosen = choose(histogram, LinearCap(3, "0.02"), Draws.unsafe_test_key("07" * 32), options=by_name)
     assert [list(pair) for pair in chosen.plan.choice.assignment.setting] == first["buckets"]
     shown = succeed(*asked).words
-    assert "chosen for the errors of counts" in shown
-    assert "compared sizes, in order of error; the first are used" in shown
+    assert "chosen to reduce the errors of counts" in shown
+    assert "Compared bucket sizes, ordered by error. The sizes in the first line are used" in shown
 
 
 def test_caps_of_a_file_stand_for_the_values_that_it_names(desk: Path) -> None:
@@ -379,7 +379,7 @@ def test_values_in_the_clear_are_told_loudly(desk: Path, smallest: str) -> None:
     (loud,) = (notice for notice in outcome.notices if "IN THE CLEAR" in notice)
     assert f"{in_the_clear(made):,} records" in loud
     assert any("not protected" in notice and "'HIV'" in notice for notice in outcome.notices)
-    assert "alone in a bucket" in succeed("info", "release").words
+    assert "a bucket may contain nothing else" in succeed("info", "release").words
     succeed("verify", "release", "--original", table)
 
 

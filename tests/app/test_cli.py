@@ -376,7 +376,7 @@ def test_public_column_that_tells_the_sensitive_one_stops_unless_it_is_accepted(
     assert stops["column-discloses"]["numbers"] == {"guessed": 1.0, "blindly": 0.4}
     assert any("--drop 'ICD chapter'" in way_out for way_out in stops["column-discloses"]["ways_out"])
     accepted = succeed(*publishing(table, "--accept-disclosing", "ICD chapter=made up", out="finer"))
-    (notice,) = said(accepted, "guessing 'disease' from 'ICD chapter'")
+    (notice,) = said(accepted, "guesses of 'disease' from 'ICD chapter'")
     assert notice.endswith("you accepted this.")
 
 

@@ -251,7 +251,7 @@ def test_table_in_a_duckdb_file_gives_the_release_of_its_parquet_file(database: 
 
 def test_table_of_a_duckdb_file_is_named(database: Path) -> None:
     said = fail(database.parent, *keyed(database, "release"))
-    assert said.startswith("'hospital.duckdb' holds 3 tables; name one as 'hospital.duckdb::outside'")
+    assert said.startswith("'hospital.duckdb' contains 3 tables; name one as 'hospital.duckdb::outside'")
     found = read(f'{database}::other.odd " name', database.parent)
     assert found.schema.types == [pa.string(), pa.string()]
 
@@ -413,7 +413,9 @@ def test_server_that_fails_while_it_is_read_gets_one_sentence(broken: str, serve
 def test_user_without_rights_is_told_so(server: Server, desk: Path) -> None:
     server.run("CREATE ROLE guest LOGIN PASSWORD 'of-a-guest'")
     said = fail(desk, *keyed(server.address("people", user="guest", password="of-a-guest"), "release"))
-    assert said == "the table 'people' cannot be read from PostgreSQL: this user may not read all of the table."
+    assert (
+        said == "the table 'people' cannot be read from PostgreSQL: this user is not allowed to read the whole table."
+    )
 
 
 @pytest.mark.slow

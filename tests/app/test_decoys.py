@@ -97,7 +97,7 @@ def test_release_passes_with_and_without_its_original(made: Made) -> None:
     assert all(check["passed"] and check["detail"].endswith(".") for check in checks)
     assert succeed("verify", made.folder).err == ""
     (draws,) = (check["detail"] for check in checks if check["name"] == "draws")
-    assert "1,200 of them matched with the original" in draws
+    assert "1,200 records were matched with the original" in draws
 
 
 @every_way
@@ -239,7 +239,7 @@ def test_large_counts_and_small_ones_are_told_apart(desk: Path) -> None:
     small = release.count("mumps", where="sex = 'F'").note
     assert large is not None
     assert small is not None
-    assert large.startswith("relative error about")
+    assert large.startswith("the relative error is about")
     assert small.startswith("deliberately unreliable: the count is too small")
 
 
@@ -263,7 +263,9 @@ def test_each_of_two_columns_is_counted_as_if_it_were_alone(releases: Callable[[
 def test_combinations_of_two_columns_are_said_to_tell_next_to_nothing(releases: Callable[[str], Made]) -> None:
     folder = releases("two columns").folder
     (row,) = Release.open(folder).sql("SELECT COUNT(*) n FROM release WHERE disease = 'HIV' AND age = 30").to_table()[1]
-    assert row["n_note"].startswith("deliberately unreliable: next to no joint information is published")
+    assert row["n_note"].startswith(
+        "deliberately unreliable: almost no joint information about these columns is published"
+    )
     assert (row["n_low"], row["n_high"]) != (row["n"], row["n"])
 
 
@@ -415,7 +417,7 @@ def test_no_value_is_above_the_ratio_limit_afterwards(desk: Path, rare: str) -> 
     asked = ("--sensitive", "disease", "--drop", "drug", "--keep", "number", *THREES)
     kept = succeed("plan", table, *asked, "--ratio-limit", "10", "--json").json
     assert max(kept["likelihood_ratio"].values()) == pytest.approx(49.5)
-    assert any("above the likelihood ratio of 10" in remark for remark in kept["remarks"])
+    assert any("a likelihood ratio above 10" in remark for remark in kept["remarks"])
     told = succeed("plan", table, *asked, "--ratio-limit", "10", "--rare", rare, "--json")
     assert max(told.json["likelihood_ratio"].values()) <= 10
     assert any("4 rare values of 'disease' are published as" in notice for notice in told.notices)

@@ -450,4 +450,4 @@ def test_mechanisms_for_any_prior_stop_at_what_tells_outright_and_at_nothing_els
         ("fine-grain", "harmonic")
     ):  # which promises nothing beyond three times a share that may be tiny
         assert known["sex"]["without"]["above"] == known["sex"]["with_release"]["well_above"] == 0
-    assert any("guessing 'disease' from 'chapter'" in notice for notice in outcome.notices)
+    assert any("guesses of 'disease' from 'chapter'" in notice for notice in outcome.notices)

@@ -69,7 +69,7 @@ def test_plan_file_of_a_file_knows_the_same_bytes_from_a_pipe(desk: Path) -> Non
 
 def test_empty_pipe_is_refused(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
-    assert fail(desk, *keyed("-", "release")) == "standard input is empty: there is no table in it."
+    assert fail(desk, *keyed("-", "release")) == "standard input is empty, so there is no table to read."
 
 
 def test_request_file_cannot_name_a_pipe(desk: Path) -> None:

@@ -124,7 +124,7 @@ def test_hierarchy_of_the_release_may_have_its_lines_in_any_order(
         ),
         (
             (b"asthma", b"gout"),
-            "the hierarchy has other values of 'disease' than the release; give the hierarchy of the release.",
+            "the hierarchy and the release have different values of 'disease'; give the hierarchy of the release.",
         ),
         ((b"code", b"chapter"), "a hierarchy has at least two levels with different names"),
     ],

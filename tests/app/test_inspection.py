@@ -21,7 +21,7 @@ def test_measures_are_printed_with_their_meaning_and_no_verdict(table: Path) -> 
     outcome = succeed("measure", table, "--public", "sex", "--public", "age", "--sensitive", "disease")
     for model in MODELS:
         assert model.name.strip() in outcome.words
-        assert f"Left open: {model.limitation}" in outcome.words
+        assert f"Limitation: {model.limitation}" in outcome.words
     assert "smallest class 15 records" in outcome.words
     assert not VERDICT.search(outcome.words)
     assert max(map(len, outcome.out.splitlines())) <= 80

@@ -213,7 +213,7 @@ def test_answer_for_machines_names_its_method(made: Made) -> None:
     assert found["columns"][:5] == ["disease", "n", "n_se", "n_low", "n_high"]
     notes = {row.get("n_note") for row in found["rows"] if row["n"] < 0}
     assert notes <= {"below zero by chance"}
-    assert (found["method"], found["level"]) == ("unbiased count, exact or score interval", 0.9)
+    assert (found["method"], found["level"]) == ("unbiased count, with an exact or a score confidence interval", 0.9)
     assert found["assumption"].startswith("none")
     assert {row["disease"]: row["n"] for row in found["rows"]} == pytest.approx(by_value(made.slow), abs=1e-6)
 
@@ -312,7 +312,7 @@ def test_iterative_bayes_tells_that_it_is_biased_and_has_no_error(made: Made, wa
     rows = succeed("query", made.folder, GROUPED, *asked, "--json").json["rows"]
     assert all(row["n"] >= 0 for row in rows)
     assert all(row["n_se"] is row["n_low"] is row["n_high"] is None for row in rows)
-    assert all(row["n_note"].startswith("biased with unknown error") for row in rows)
+    assert all(row["n_note"].startswith("biased, with unknown error") for row in rows)
     assert sum(row["n"] for row in rows) == pytest.approx(600)
 
 
@@ -343,9 +343,9 @@ def test_generalised_least_squares_weigh_all_cells(made: Made, where: str, is_co
 def test_answer_over_all_cells_names_its_assumption(made: Made) -> None:
     sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"
     found = succeed("query", made.folder, sql, "--method", "gls", "--json").json
-    assert found["method"] == "generalised least squares over all sub-tables, normal interval"
+    assert found["method"] == "generalised least squares over all sub-tables, with a normal confidence interval"
     assert found["assumption"].startswith(
-        "among the records of a value, those that a condition selects are spread over the sub-tables"
+        "the records of a value that a condition selects are distributed over the sub-tables"
     )
     (row,) = found["rows"]
     assert row["n_note"].startswith("slightly biased")
@@ -450,7 +450,7 @@ def bounded(desk: Path, bounds: Mapping[str, tuple[str, str]], *options: str) ->
 
 def test_values_that_nobody_could_tell_apart_are_refused(desk: Path) -> None:
     assert refused(desk, *bounded(desk, TIED)) == (
-        "2 values would never be kept, so their counts could not be distinguished; choose "
+        "2 values would never be kept, so the counts of these values could not be distinguished; choose "
         "--objective aggregate, or relax a bound."
     )
 
@@ -458,7 +458,7 @@ def test_values_that_nobody_could_tell_apart_are_refused(desk: Path) -> None:
 def test_values_that_nobody_could_tell_apart_can_still_be_planned(desk: Path) -> None:
     file = counts_file(desk, dict.fromkeys(TIED, 200))
     outcome = succeed("plan", "--counts", file, "--bounds", bounds_file(desk, TIED), "--mechanism", "fine-grain")
-    assert "counts cannot be reconstructed" in outcome.words
+    assert "counts cannot be estimated" in outcome.words
     assert any("never kept under the bounds" in notice and "'x1', 'x3'" in notice for notice in outcome.notices)
 
 
@@ -488,7 +488,7 @@ def test_both_directions_are_promised_and_verified(desk: Path) -> None:
     assert "at least the second number stays at least the first" in promise
     checks = {each["name"]: each["detail"] for each in succeed("verify", "release", "--json").json["checks"]}
     assert checks["guarantee"] == (
-        "no belief in one of 4 values with a bound can go above its posterior or below its prior."
+        "for 4 values with a bound, no belief can go above the bound's posterior or below its prior."
     )
 
 

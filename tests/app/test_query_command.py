@@ -44,7 +44,7 @@ def test_attachment_without_a_name_or_a_file_is_refused(folder: Path, text: str)
 def test_intervals_hold_together_on_request(folder: Path) -> None:
     sql = "SELECT disease, COUNT(*) AS n FROM release GROUP BY disease"
     alone, together = answered(folder, sql), answered(folder, sql, "--simultaneous")
-    assert together["method"] == f"{alone['method']}; intervals hold together (Bonferroni over 4 numbers)"
+    assert together["method"] == f"{alone['method']}; all intervals hold simultaneously (Bonferroni over 4 numbers)"
     assert together["level"] == alone["level"] == 0.95
     for one, other in zip(alone["rows"], together["rows"], strict=True):
         assert (one["n"], one["n_se"]) == (other["n"], other["n_se"])
@@ -68,7 +68,7 @@ def test_share_is_shown_with_as_many_digits_as_its_error_deserves(folder: Path) 
 
 def test_note_of_a_choice_by_estimates_is_told_to_machines(folder: Path) -> None:
     sql = "SELECT disease, COUNT(*) AS n FROM release GROUP BY disease ORDER BY n DESC LIMIT 1"
-    assert answered(folder, sql)["note"].startswith("rows were chosen or ordered by an estimate")
+    assert answered(folder, sql)["note"].startswith("rows were selected or ordered by an estimate")
 
 
 def test_number_that_cannot_be_given_is_null_with_a_note(folder: Path) -> None:

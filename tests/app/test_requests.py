@@ -264,18 +264,18 @@ def test_bounds_may_have_a_byte_order_mark_spaces_and_more_columns(desk: Path) -
 def test_table_of_frequent_values_has_nothing_to_protect_in_cells(desk: Path, table: Path, command: Command) -> None:
     sentence = refused(desk, *command(table, "--mechanism", "small-domain", "--prior", "1/100", "--posterior", "1/2"))
     assert sentence == (
-        "every value that occurs has a share above the prior 1/100, so no value would be protected; raise the "
-        "prior above the share of the values to protect."
+        "every value that occurs has a share of the records above the prior 1/100, so no value would be protected; "
+        "choose a prior above the shares of the values to protect."
     )
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (SMALL_DOMAIN, "every value that occurs has a share above the prior 1/3"),
+        (SMALL_DOMAIN, "every value that occurs has a share of the records above the prior 1/3"),
         (
             ("--mechanism", "subset", *BOUND),
-            "the sensitive column has only one value, so no other value can replace it",
+            "the sensitive column has only one value, which no other value can replace",
         ),
         (TOLERANCE, "with a tolerance of 2 an attacker may become certain of every value"),
     ],
@@ -293,4 +293,4 @@ def test_posterior_next_to_the_prior_is_refused(desk: Path, table: Path, command
         sentence = refused(
             desk, *command(table, "--mechanism", mechanism, f"--prior={prior}", f"--posterior={posterior}")
         )
-        assert sentence.startswith(f"the posterior {posterior} is so close to the prior {prior} that ")
+        assert sentence.startswith(f"the posterior {posterior} is too close to the prior {prior}: ")

@@ -512,7 +512,7 @@ def test_the_unbiased_count_is_the_default_method(name: str) -> None:
         methods = REGISTRY[name].list_estimators(case.design)
         assert methods == REGISTRY[name].estimators
         default = next(iter(methods))
-        assert REGISTRY[name].estimators[default].assumption.startswith("none: ") or name == "decoys"
+        assert REGISTRY[name].estimators[default].assumption.startswith("none, because ") or name == "decoys"
 
 
 @every_mechanism
@@ -1338,7 +1338,7 @@ def test_there_are_no_weights_where_what_a_record_adds_depends_on_its_bucket(cas
 def test_the_promise_tells_the_range_of_the_caps_and_what_is_not_protected(case: Case) -> None:
     promise, free = case.mechanism.state_guarantee(case.design).text, sum(cap == 1 for cap in case.caps)
     low, high = min(case.caps), max(case.caps)
-    assert (f"records: {low} for all values." if low == high else f"records: {low} to {high}.") in promise
+    assert (f"The caps are {low} for all values." if low == high else f"The caps are {low} to {high}.") in promise
     assert (f"{free} values have the cap 1" in promise) == (free > 0)
 
 

@@ -91,7 +91,7 @@ def test_damaged_piece_is_told_as_here(sail: Any, tmp_path: Path) -> None:
         file.seek(place)
         file.write(b"\xff" * 12)
     kind, words = both(table, tmp_path, sail)
-    assert (kind, words) == ("SourceError", "'people.parquet' is damaged: it cannot be read to its end.")
+    assert (kind, words) == ("SourceError", "'people.parquet' is damaged, because it cannot be read to its end.")
 
 
 def test_full_disk_is_told_as_here(sail: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

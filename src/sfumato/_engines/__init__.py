@@ -1,1 +1,1 @@
-"""Engines run the work on a table, on this machine or on Spark, and shuffle rows between pieces."""
+"""Engines run the work on a table on this machine or on Spark, and shuffle the rows of all pieces."""

@@ -1,7 +1,7 @@
-"""The interface of engines: they run functions over pieces of a table, and shuffle results to parts.
+"""The interface of engines, which run functions over pieces of a table and shuffle the results to parts.
 
-Engines know no mechanisms and no release files. The work on a piece is the same for every engine, and is defined once,
-elsewhere (`table_profile`, `persons`, `record_writer`). Work, items and results can be pickled, so that they can be
+Engines do not know mechanisms or release files. The work on a piece is the same for every engine. It is defined once in
+other modules (`table_profile`, `persons`, `record_writer`). Work, items and results can be pickled, so that they can be
 sent to other processes.
 """
 
@@ -19,7 +19,7 @@ from sfumato._readers.sources import Source
 BATCH_ROWS = 1 << 18
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with the current task, the number of rows done, and the total number of rows if known."""
+"""A function that is called with the current task, the number of rows done, and the total number of rows if known."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,7 +35,7 @@ class Readable(Protocol):
 
 @dataclass(frozen=True)
 class TablePiece:
-    """Neighbouring rows of a source that can be read independently of the others."""
+    """Neighbouring rows of a source that can be read independently of the other rows."""
 
     first_row: int
     """The number of the piece's first row in the source."""
@@ -55,7 +55,7 @@ class Resources:
 
     threads: int
     memory: int
-    """The memory in bytes; larger data spills to disk."""
+    """The memory in bytes. Larger data spills to disk."""
 
 
 class Engine(Protocol):
@@ -71,7 +71,7 @@ class Engine(Protocol):
         ...
 
     def split_source(self, source: Source, columns: Sequence[str]) -> Iterable[TablePiece]:
-        """All rows of a source in order, in pieces that are the same in every call."""
+        """All rows of a source in order, in pieces. Every call gives the same pieces."""
         ...
 
     def map_items(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
@@ -86,7 +86,7 @@ class Engine(Protocol):
         parts: int,
         report_items: Callable[[int], None],
     ) -> Iterator[Result]:
-        """Bring every bundle to its part, and return the results of the parts as they are finished.
+        """Send every bundle to its part, and return the results of the parts as they are finished.
 
         `finish` gets the number of a part and its bundles in the order of the items. `report_items` is called with the
         number of items whose bundles have been sent.

@@ -1,6 +1,6 @@
-"""Runs work on one machine: pieces are batches that a thread reads ahead, and parts are collected as they arrive.
+"""Runs work on one machine. A thread reads batches ahead as pieces, and parts are collected as they arrive.
 
-Memory does not grow with the table: only a few pieces wait at any time, and shuffled rows spill to disk.
+Memory does not grow with the table, because only a few pieces wait at any time and shuffled rows spill to disk.
 """
 
 from __future__ import annotations
@@ -42,15 +42,18 @@ class LocalEngine:
     progress: Progress = ignore_progress
 
     def allot_resources(self, parts: int) -> Resources:
-        """Parts share the memory, and those that are finished at the same time share the threads."""
+        """Parts share the memory, and parts that are finished at the same time share the threads."""
         return Resources(self.threads // self._count_concurrent(parts), self.memory_budget // parts)
 
     def _count_concurrent(self, parts: int) -> int:
-        """The number of parts finished at once: two threads each keep the cores busy, and few parts save memory."""
+        """The number of parts that are finished at once.
+
+        Two threads for each part keep the cores busy, and few parts save memory.
+        """
         return min(parts, max(1, self.threads // 2))
 
     def split_source(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
-        """One piece for each batch; cached batches are not read again."""
+        """One piece for each batch. Cached batches are not read again."""
         batches: Iterator[CachedBatch | _ReadBatch] = (
             source.read_cached(columns, self.batch_rows)
             if isinstance(source, CachedSource)
@@ -62,7 +65,7 @@ class LocalEngine:
             first += batch.rows
 
     def map_items(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """The results of the items, in their order; only a few of them wait in memory."""
+        """The results of the items in their order. Only a few results wait in memory."""
         with ThreadPoolExecutor(self.threads) as pool:
             yield from map_in_order(pool, self.threads, work, items)
 
@@ -74,9 +77,9 @@ class LocalEngine:
         parts: int,
         report_items: Callable[[int], None],
     ) -> Iterator[Result]:
-        """Collect all parts at once; when they are complete, finish a few of them at a time.
+        """Collect all parts at once. When the parts are complete, finish a few of them at a time.
 
-        An error in any thread stops everything, and is raised unchanged.
+        An error in any thread stops all threads, and is raised unchanged.
         """
 
         def make_bundles() -> Generator[Bundle, None, None]:
@@ -117,7 +120,7 @@ class _StoppedError(Exception):
 
 
 class _Exchange(Generic[Result]):
-    """Queues of bundles for the threads of their parts, and of results from them."""
+    """Queues for bundles to the threads of their parts, and for results from these threads."""
 
     def __init__(self, parts: int, concurrency: int) -> None:
         self.condition = Condition()
@@ -125,7 +128,7 @@ class _Exchange(Generic[Result]):
         self.concurrency = concurrency
         self.unfinished_parts = set(range(parts))
         self.whole_parts: set[int] = set()
-        """The parts that have all their bundles, but are not finished."""
+        """The parts that have all their bundles, but are not finished yet."""
         self.ready_results: deque[Result] = deque()
         self.is_complete = False
         self.error: BaseException | None = None
@@ -172,7 +175,7 @@ class _Exchange(Generic[Result]):
                             return
                         self.ready_results.append(result)
                         self.condition.notify_all()
-        except BaseException as error:  # raised again where the results are read
+        except BaseException as error:  # the reader of the results raises this error again
             self.stop(error)
         finally:
             with self.condition:

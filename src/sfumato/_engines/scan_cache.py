@@ -1,8 +1,8 @@
-"""Caches the first reading of a table for the second one, so that its files are decoded only once.
+"""Caches a table during its first reading for the second reading, so that its files are decoded only once.
 
-Dictionary columns are stored as codes in the narrowest type, and the others unchanged: in memory up to a budget, and
-then in a file without a name. If rows are too large for this, nothing is cached, and the table is read again. The cache
-is as secret as the table.
+Dictionary columns are stored as codes in the narrowest type, and other columns unchanged. The cache is in memory up to
+a budget, and beyond this in a file without a name. If rows are too large, nothing is cached, and the table is read
+again. The cache is as secret as the table.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from sfumato._records.column_codes import convert_to_arrow, find_smallest_type
 from sfumato.errors import SourceError
 
 MOST_ROW_BYTES = 24
-"""For larger rows, decoding again is as fast as writing them to disk."""
+"""Larger rows are not cached, because decoding them again is as fast as writing them to disk."""
 
 DICTIONARY_SHARE = 4
-"""The dictionaries' values stay in memory, and may take one part in so many of the budget."""
+"""The values of dictionaries stay in memory, and may take the budget divided by this number."""
 
 LEAST_DICTIONARY_BYTES = 1 << 20
-"""The bytes that dictionaries may always take."""
+"""The number of bytes that dictionaries may always take."""
 
 
 @dataclass
 class CachedSource:
-    """A table whose batches are cached during the first reading, and returned from the cache the next time."""
+    """A table whose batches are cached during the first reading, and come from the cache in the second reading."""
 
     source: Source
     folder: Path
@@ -59,7 +59,7 @@ class CachedSource:
         return self.source.read_batches(columns, batch_rows)
 
     def iter_pieces(self, rows: int) -> Iterator[Any]:
-        """The pieces of the underlying table, which may be sent to other processes and are not cached."""
+        """The pieces of the underlying table. They may be sent to other processes and are not cached."""
         return self.source.iter_pieces(rows)
 
     def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
@@ -67,7 +67,7 @@ class CachedSource:
         return self.source.compute_fingerprint(map_files, is_content=is_content)
 
     def read_cached(self, columns: Sequence[str], batch_rows: int) -> Iterator[CachedBatch]:
-        """The same batches one by one: cached ones, or otherwise new ones, which are cached when they are used."""
+        """The same batches one by one, from the cache or new. New batches are cached when they are used."""
         cache_key = tuple(columns), batch_rows
         earlier_cache = self._caches.pop(cache_key, None)
         if earlier_cache is not None and earlier_cache.is_whole:
@@ -81,12 +81,12 @@ class CachedSource:
 
 
 class BatchCache:
-    """The batches of one reading, as codes; safe for several threads."""
+    """The batches of one reading, as codes. Several threads may use it."""
 
     def __init__(self, folder: Path, budget: int) -> None:
         self.folder, self.budget = folder, budget
         self.sizes: list[int] = []
-        """The number of rows of each batch that was read; the batch is stored later, when it is used."""
+        """The number of rows of each batch that was read. The batch itself is stored later, when it is used."""
         self.is_read = False
         self.is_given_up = False
         self._lock = Lock()
@@ -97,11 +97,11 @@ class BatchCache:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every batch was read and put."""
+        """Whether every batch was read and stored."""
         return self.is_read and not self.is_given_up and len(self._batches) == len(self.sizes)
 
     def put(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Store a batch, and return it with the narrowest codes; stop caching if rows are too large."""
+        """Store a batch, and return it with the narrowest codes. Stop caching if rows are too large."""
         if self.is_given_up:
             return batch
         codes = pa.RecordBatch.from_arrays(list(map(_extract_codes, batch.columns)), names=batch.schema.names)
@@ -116,7 +116,7 @@ class BatchCache:
         return _restore_batch(codes, dictionaries)
 
     def pop(self, number: int) -> pa.RecordBatch:
-        """A stored batch, as `put` returned it; only once, to free memory for the results."""
+        """Returns a stored batch as `put` returned it. This works only once, to free memory for the results."""
         coded_batch = self._batches.pop(number)
         codes = coded_batch.codes
         if isinstance(codes, tuple):
@@ -126,13 +126,14 @@ class BatchCache:
         return _restore_batch(codes, coded_batch.dictionaries)
 
     def _store(self, codes: pa.RecordBatch) -> pa.RecordBatch | tuple[int, int]:
-        """The codes themselves, or their position in the file."""
+        """The codes, or their position in the file."""
         if self._memory_bytes + codes.nbytes <= self.budget:
             self._memory_bytes += codes.nbytes
             return codes
         if self._file is None:
-            # Unlinked from the beginning: it disappears with its last user, even if that process is killed.
-            self._file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed with the last use of this
+            # The file has no name from the beginning, so it disappears with its last user, even if this process is
+            # killed.
+            self._file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed when the cache is no longer used
             finalize(self, self._file.close)
         first = self._file.tell()
         size = self._file.write(codes.serialize())
@@ -140,7 +141,7 @@ class BatchCache:
         return first, size
 
     def _share_dictionaries(self, batch: pa.RecordBatch) -> list[pa.Array | None]:
-        """The dictionaries' values; neighbouring batches mostly have the same ones, which are then stored once."""
+        """The dictionaries' values. Neighbouring batches mostly have the same values, which are then stored once."""
         dictionaries: list[pa.Array | None] = []
         for place, column in enumerate(batch.columns):
             values = column.dictionary if pa.types.is_dictionary(column.type) else None
@@ -162,12 +163,12 @@ class _CodedBatch:
     """The schema of the codes."""
     dictionaries: list[pa.Array | None]
     codes: pa.RecordBatch | tuple[int, int]
-    """The codes themselves, or their position in the file."""
+    """The codes, or their position in the file."""
 
 
 @dataclass(frozen=True)
 class CachedBatch:
-    """One batch of a reading: a new one, cached by the thread that uses it, or one from the cache."""
+    """One batch of a reading. It comes from the cache, or is new and cached by the thread that uses it."""
 
     cache: BatchCache
     number: int
@@ -180,7 +181,7 @@ class CachedBatch:
 
 
 def _extract_codes(column: pa.Array) -> pa.Array:
-    """The cached form of a column: the codes of a dictionary, or the values."""
+    """The cached form of a column, which is the codes of a dictionary or the values."""
     if not pa.types.is_dictionary(column.type):
         return column
     kind, indices = find_smallest_type(len(column.dictionary)), column.indices
@@ -193,7 +194,7 @@ def _extract_codes(column: pa.Array) -> pa.Array:
 
 
 def _restore_batch(codes: pa.RecordBatch, dictionaries: Sequence[pa.Array | None]) -> pa.RecordBatch:
-    """The batch of some codes and their dictionaries' values."""
+    """Makes the batch from some codes and the values of their dictionaries."""
     columns = [
         # The codes came from a dictionary, and need not be checked again.
         column if values is None else pa.DictionaryArray.from_arrays(column, values, safe=False)

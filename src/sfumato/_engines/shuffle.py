@@ -1,7 +1,7 @@
-"""Shuffles rows by random keys: into files, and within a file into parts that are sorted one by one.
+"""Shuffles rows by random keys into files, and within a file into parts that are sorted one by one.
 
-Every row has a 64-bit key in the column `ORDER`, whose leading bits determine the row's file and part. The order
-therefore depends only on the keys and the number of rows, not on how rows were cut into pieces.
+Every row has a 64-bit key in the column `ORDER`. The leading bits of the key determine the row's file and part. So the
+order depends only on the keys and the number of rows, and not on the pieces.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sfumato._core.radix_sort import find_sorted_positions
 from sfumato._records.column_codes import CodedRows, convert_to_arrow, find_smallest_type
 
 FILE_ROWS = 1 << 24
-"""The number of rows of a file; smaller tables have a single file."""
+"""The number of rows of a file. Smaller tables have a single file."""
 PART_ROWS, LARGEST_PART = 1 << 17, 1 << 19
-"""The number of rows of a part; up to the second number, if there would be too many parts."""
+"""The number of rows of a part. The second number is the limit if there would otherwise be too many parts."""
 MOST_PARTS = 1 << 8
-"""One byte can number this many parts: sorting by bytes is fastest."""
+"""The largest number of parts that one byte can number. Sorting by bytes is fastest."""
 
 Rows = CodedRows
-"""Rows during the shuffle: for each column its codes (numpy), or its values (Arrow) if they are not coded."""
+"""Rows during the shuffle: codes (numpy), or values (Arrow) for a column without codes."""
 
 ORDER = ""
 """The column of random keys. No column of a table has this name."""
@@ -45,7 +45,7 @@ class Layout:
 
     @classmethod
     def of(cls, rows: int) -> Layout:
-        """The layout for a number of rows: files of about the same size."""
+        """Makes the layout for a number of rows, with files of about the same size."""
         files = max(1, -(-rows // FILE_ROWS))
         most, least = (max(1, -(-rows // (files * size))) for size in (PART_ROWS, LARGEST_PART))
         return cls(files, max(least, min(most, MOST_PARTS // files)))
@@ -58,10 +58,10 @@ class Bundle:
     file: int
     rows: Rows
     offsets: Places
-    """The positions where each part begins, and where the last one ends."""
+    """The positions where each part begins, and the position where the last part ends."""
 
     def pack(self) -> bytes:
-        """The bundle in serialised form; pickle would also send the arrays of which these are slices."""
+        """The bundle in serialised form. Pickle would also send the complete arrays of which these are slices."""
         coded = [name for name, column in self.rows.items() if isinstance(column, np.ndarray)]
         batch = pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in self.rows.items()})
         metadata = {"coded": json.dumps(coded), "offsets": json.dumps(self.offsets.tolist())}
@@ -136,11 +136,11 @@ class PartStore:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was added."""
+        """Whether no bundle was added."""
         return not self.bundles and self.file is None
 
     def read_part(self, number: int) -> Rows:
-        """All rows of one part, in the order of the pieces they came from."""
+        """All rows of one part, in the order of their pieces."""
         return concatenate_rows([*self._read_spilled(number), *self._slice_bundles(number)])
 
     def read_sorted(self, number: int) -> Rows:
@@ -156,7 +156,8 @@ class PartStore:
 
     def _spill(self) -> None:
         if self.file is None:
-            # Unlinked from the beginning: it disappears with its last user, even if that process is killed.
+            # The file has no name from the beginning, so it disappears with its last user, even if this process is
+            # killed.
             self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed at the end of all parts
             self.columns_by_type = _group_by_type(self.bundles[0].rows)
         for number, places in enumerate(self.spill_places):
@@ -164,7 +165,9 @@ class PartStore:
             for (
                 kind,
                 names,
-            ) in self.columns_by_type.items():  # all columns of a type at once, because few long steps are faster
+            ) in (
+                self.columns_by_type.items()
+            ):  # all columns of a type are copied at once, because few long steps are faster
                 columns = [row_slice[name] for name in names for row_slice in slices]
                 # The bytes of another type would be misread.
                 self.file.write(np.concatenate(columns, dtype=kind, casting="no").data)
@@ -197,7 +200,7 @@ class PartStore:
 
 
 def _group_by_type(rows: Rows) -> dict[np.dtype[np.generic], list[str]]:
-    """The numeric columns by type; wide ones first, for alignment."""
+    """The numeric columns by type. Wide types come first, for alignment."""
     names_by_type: dict[np.dtype[np.generic], list[str]] = {}
     for name, column in rows.items():
         if isinstance(column, np.ndarray):

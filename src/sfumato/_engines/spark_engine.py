@@ -1,9 +1,10 @@
 """Runs work on a Spark cluster: workers read the pieces of a table, and Spark moves their results to the right files.
 
-Spark gets one row for each piece of work, and shuffles blocks: the rows that a batch sends to one file. It never sees
-the table. Workers run the same readers and the same writer as a thread on one machine, so the release has the same
-bytes. The engine uses only features that every Spark has: a session in one process, Spark Connect, and servers with its
-protocol. This module does not import Spark: a caller with a session has imported it.
+Spark gets one row for each piece of work, and shuffles blocks. A block has the rows that a batch sends to one file.
+Spark never sees the table. Workers run the same readers and the same writer as a thread on one machine, so the release
+has the same bytes. The engine uses only features that are common to Spark in one process, Spark Connect, and servers
+with the protocol of Spark Connect. This module does not import Spark, because a caller with a session has already
+imported it.
 """
 
 from __future__ import annotations
@@ -41,17 +42,18 @@ from sfumato.errors import EngineError
 
 PIECE_ROWS = 1 << 20
 MOST_PIECES = 1 << 12
-"""The largest number of pieces; pieces of larger tables are larger, because the driver collects the counts of each."""
+"""The largest number of pieces. The driver collects the counts of every piece, so larger tables have larger pieces."""
 PART_MEMORY = 1 << 29
-"""Enough memory to build a whole file."""
+"""This memory is enough to build a whole file."""
 TASKS_PER_CORE = 4
-"""One job of several runs this many tasks per core: few results wait on the driver, and progress is reported after
-each.
+"""The number of tasks per core in one job.
+
+There are several jobs, so that few results wait on the driver and progress is reported after each job.
 """
 FIRST_NUMBER = -1
 """The number of the block that must be read first."""
 
-REPEAT_MESSAGE = "Spark lost or repeated a part of the work, so the release would be wrong; publish again."
+REPEAT_MESSAGE = "Spark lost or repeated a part of the work, so the release would be wrong; publish the table again."
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -59,12 +61,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class SparkEngine:
-    """Works with the workers of a Spark session."""
+    """Runs work on the workers of a Spark session."""
 
     session: Any
     """A `SparkSession` of Spark itself or of Spark Connect."""
     piece_rows: int | None = None
-    """The approximate number of rows of a piece; by default it depends on the table."""
+    """The approximate number of rows of a piece. By default it depends on the table."""
     progress: Progress = ignore_progress
 
     def allot_resources(self, parts: int) -> Resources:
@@ -79,7 +81,7 @@ class SparkEngine:
             first += piece.rows or 0
 
     def map_items(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """The results of the items in order; each job runs some of them."""
+        """The results of the items in order. Each job runs some of the items."""
         remaining_items = iter(items)
         while chunk := list(islice(remaining_items, TASKS_PER_CORE * self._cores)):
             results = collect_rows(self._run_tasks(run_items, work, chunk))
@@ -95,11 +97,11 @@ class SparkEngine:
         parts: int,
         report_items: Callable[[int], None],
     ) -> Iterator[Result]:
-        """One job: blocks are sent to the task that finishes their part."""
+        """Runs one job, in which blocks are sent to the task that finishes their part."""
         all_items = list(items)
         blocks = self._run_tasks(partial(_make_bundles, parts), work, all_items)
-        # By hash, not by range: for a range Spark would compute all blocks twice, first to see their distribution. And
-        # not sorted, because not every server keeps the order of rows for a function.
+        # Blocks are distributed by hash. For a range, Spark would compute all blocks twice, first to find their
+        # distribution. They are not sorted, because not every server keeps the order of rows for a function.
         blocks_by_part = blocks.repartition(parts, "part")
         sent_results = collect_rows(run_on_workers(blocks_by_part, _finish_parts, pickle.dumps(finish)))
         if _has_repeats(sent_results):
@@ -115,7 +117,7 @@ class SparkEngine:
 
     @property
     def _cores(self) -> int:
-        """The number of tasks that run at once, if the session reports it; Spark Connect does not."""
+        """The number of tasks that run at once, if the session reports this number (Spark Connect does not)."""
         try:
             return int(self.session.sparkContext.defaultParallelism)
         except Exception:  # the error depends on the version of Spark
@@ -124,7 +126,7 @@ class SparkEngine:
 
 
 def choose_engine(table: AnyTable, progress: Progress = ignore_progress) -> Engine:
-    """The default engine for a table: the session of a Spark frame, or this machine."""
+    """Returns the default engine for a table: that of the session of a Spark frame, or this machine."""
     spark_session = (
         get_session() if is_spark_name(table) else getattr(table, "sparkSession", None) if is_frame(table) else None
     )
@@ -132,7 +134,7 @@ def choose_engine(table: AnyTable, progress: Progress = ignore_progress) -> Engi
 
 
 def _has_repeats(rows: Sequence[WorkerRow]) -> bool:
-    """Whether a row occurs twice; the rows are sorted."""
+    """Whether a row occurs twice among sorted rows."""
     return any(one[:3] == other[:3] for one, other in pairwise(rows))
 
 
@@ -144,7 +146,7 @@ def _decode_result(row: WorkerRow) -> Any:
 
 
 def _make_bundles(parts: int, work: bytes, items: Sequence[bytes], batches: Batches) -> Iterator[WorkerRow]:
-    """The bundles of the items of a task; after an error, every part gets the error, so that none is finished."""
+    """The bundles of the items of a task. After an error, every part gets the error, so that no part is finished."""
     for number in read_numbers(batches):
         if number == 0:  # a part without bundles must still be finished
             yield from (WorkerRow(part, 0, FIRST_NUMBER, False, b"") for part in range(parts))
@@ -158,11 +160,11 @@ def _make_bundles(parts: int, work: bytes, items: Sequence[bytes], batches: Batc
 
 def _finish_parts(finish: bytes, batches: Batches) -> Iterator[WorkerRow]:
     """The results of the parts of a task, from their bundles in order."""
-    with TemporaryFile() as file:  # unlinked, so it disappears with its last user, even if that process is killed
+    with TemporaryFile() as file:  # without a name, so it disappears with its last user even if this process is killed
         try:
             for part, blocks in groupby(_sort_blocks(batches, file), attrgetter("part")):
                 yield from _finish_part(finish, part, blocks)
-        except EngineError as error:  # raised before the first part
+        except EngineError as error:  # an error is raised before the first part
             yield WorkerRow(0, FIRST_NUMBER, 0, True, pack_error(error))
 
 
@@ -180,7 +182,7 @@ def _finish_part(finish: bytes, part: int, blocks: Iterator[WorkerRow]) -> Itera
 
 
 def _sort_blocks(batches: Batches, file: BinaryIO) -> Iterator[WorkerRow]:
-    """The blocks of a task's parts in order; they are kept in a file, because there may be many."""
+    """The blocks of a task's parts in order. They are kept in a file, because there may be many."""
     block_places: list[tuple[WorkerRow, int, int]] = []
     for batch in batches:
         columns = [batch.column(name) for name in WorkerRow._fields]

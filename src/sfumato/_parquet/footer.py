@@ -91,7 +91,7 @@ def read_footer(path: File) -> Struct:
 
 
 def iter_page_sizes(path: File, footer: Struct) -> Iterator[int]:
-    """The size of each unpacked page, read from the page itself: the footer may differ."""
+    """The size of each unpacked page. It is read from the page itself, because the footer may differ."""
     with path.open("rb") as file:
         for _, metadata in list_chunks(footer):
             first = _read_whole_number(metadata, MetadataFields.FIRST_PAGE)
@@ -112,7 +112,7 @@ def _read_whole_number(struct: Struct, field: int) -> int:
     """A number that is not negative."""
     field_value = struct.get(field)
     if field_value is None or field_value.kind not in (I32, I64) or field_value.value < 0:
-        raise ThriftError("it does not say where a page is, or how large")
+        raise ThriftError("it lacks the position or the size of a page")
     return int(field_value.value)
 
 
@@ -122,22 +122,22 @@ def parse_footer(data: bytes) -> Struct:
 
 
 def get_field_value(struct: Struct, field: int, default: object = None) -> Any:
-    """The value of a field, or a default."""
+    """The value of a field, or a default if there is no such field."""
     return struct[field].value if field in struct else default
 
 
 def list_chunks(footer: Struct) -> Iterator[tuple[Struct, Struct]]:
-    """Every chunk of a file, with its metadata."""
+    """All chunks of a file, with their metadata."""
     for group in _list_structs(footer, FileFields.GROUPS):
         for chunk in _list_structs(group, GroupFields.CHUNKS):
             metadata = chunk.get(ChunkFields.METADATA)
             if metadata is None or metadata.kind != STRUCT:
-                raise ThriftError("it says nothing about a chunk")
+                raise ThriftError("it lacks the metadata of a chunk")
             yield chunk, metadata.value
 
 
 def has_extra_metadata(footer: Struct) -> bool:
-    """Whether a file holds more than its rows: metadata, an order, statistics of groups or pages, or filters."""
+    """Whether a file has more than its rows, such as metadata, an order, statistics of groups or pages, or filters."""
     return (
         bool(_list_structs(footer, FileFields.METADATA))
         or any(_list_structs(group, GroupFields.SORTED_BY) for group in _list_structs(footer, FileFields.GROUPS))
@@ -152,19 +152,19 @@ def has_extra_metadata(footer: Struct) -> bool:
 
 
 def count_column_values(footer: Struct, column: str) -> int:
-    """The number of values in all chunks of a column, counting those in its lists one by one."""
+    """The number of values in all chunks of a column. Values in lists are counted one by one."""
     name, total = column.encode(), 0
     for _, metadata in list_chunks(footer):
         path, values = (metadata.get(field) for field in (MetadataFields.PATH, MetadataFields.VALUES))
         if path is None or values is None or path.kind != LIST or values.kind != I64:
-            raise ThriftError("it does not say of which column a chunk is, or how many values it has")
+            raise ThriftError("it lacks the column of a chunk, or its number of values")
         total += values.value if path.value.values[:1] == (name,) else 0
     return total
 
 
 def _list_structs(struct: Struct, field: int) -> Sequence[Struct]:
-    """The structs in a list, or none."""
+    """The structs in a list; empty if there is no list."""
     field_value = struct.get(field, make_list(STRUCT, ()))
     if field_value.kind != LIST or (field_value.value.values and field_value.value.kind != STRUCT):
-        raise ThriftError("it says what no Parquet file says")
+        raise ThriftError("it has an entry that no Parquet file has")
     return field_value.value.values  # type: ignore[no-any-return]

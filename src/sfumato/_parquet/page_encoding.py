@@ -1,7 +1,7 @@
 """Encodes chunks as pages of a fixed number of rows.
 
-Apart from the compressed size, a page does not depend on the order of rows: numbers are packed in one run, and repeated
-numbers are not run-length encoded.
+Except for the compressed size, the length of a page does not depend on the order of rows: numbers are packed in one
+run, and repeated numbers are not run-length encoded.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from sfumato._parquet.thrift_compact import (
     read_struct,
 )
 
-# Packs small numbers into as few bits as they need: lowest bit first, and eight numbers in whole bytes.
+# Packs small numbers into as few bits as necessary. The lowest bit comes first, and eight numbers fill whole bytes.
 
 Bytes = npt.NDArray[np.uint8]
 
 GROUP = 8
-"""The numbers that are packed together."""
+"""The number of numbers that are packed together."""
 BYTE, WIDEST, WORD_BITS = 8, 16, 64
 """Sizes in bits; numbers have at most `WIDEST` bits."""
 
 
 def pack_codes(codes: Codes, width: int) -> Bytes:
-    """Packs numbers below 2^width into `width` bits each; zeros fill the last group of eight.
+    """Packs numbers below 2^width into `width` bits each. Zeros fill the last group of eight.
 
-    A machine word holds several numbers. Neighbours are shifted together, then pairs of them, until no gaps are left
-    between the bits of a word.
+    A machine word holds several numbers. Neighbouring numbers are shifted together, then neighbouring pairs, until
+    there are no gaps between the bits of a word.
     """
     gap = BYTE if width <= BYTE else WIDEST  # from the start of one number to the start of the next
     padded = np.ascontiguousarray(codes, dtype=f"u{gap // BYTE}")
@@ -63,13 +63,13 @@ def pack_codes(codes: Codes, width: int) -> Bytes:
         packed_words = np.stack([low | (high << np.uint64(size)), high >> np.uint64(WORD_BITS - size)], axis=1)
     groups = packed_words.reshape(len(padded) // GROUP, -(-width // BYTE)).view(np.uint8)
     group_bytes = np.empty((len(groups), width), dtype=np.uint8)
-    for place in range(width):  # twice as fast as all groups at once, because a group has few bytes
+    for place in range(width):  # byte by byte: twice as fast as group by group, because a group has few bytes
         group_bytes[:, place] = groups[:, place]
     return group_bytes.reshape(-1)
 
 
 def _join_neighbours(packed_words: RandomBits, size: int, gap: int) -> RandomBits:
-    """Shifts every second of the numbers of `size` bits, which begin every `gap` bits, to the one before it."""
+    """Shifts every second number to the number before it. Numbers have `size` bits and begin every `gap` bits."""
     mask = sum(((1 << size) - 1) << place for place in range(0, WORD_BITS, 2 * gap))
     joined_words = packed_words >> np.uint64(gap - size)
     joined_words &= np.uint64(mask << size)
@@ -81,7 +81,7 @@ def _join_neighbours(packed_words: RandomBits, size: int, gap: int) -> RandomBit
 
 PAGE_ROWS = 1 << 17
 PAGE_BYTES = 1 << 20
-"""The size of a page in bytes; pages of wide rows have fewer rows."""
+"""The size of a page in bytes. Pages of wide rows have fewer rows."""
 
 DATA_PAGE, DICTIONARY_PAGE = 0, 2
 
@@ -98,11 +98,14 @@ class Encoding(IntEnum):
 def make_dictionary_chunk(
     codes: Codes, dictionary: bytes, values: int, *, has_missing: bool, metadata: Struct
 ) -> Chunk:
-    """A chunk of codes for the values that its first page lists; the code after the last is the missing value's."""
+    """A chunk of codes for the values that its first page lists.
+
+    The code after the last value stands for a missing value.
+    """
     width = count_code_bits(values)
 
     def iter_pages() -> Iterator[tuple[int, bytes]]:
-        # All pages at once if they begin with whole bytes: few long steps, so that threads need not wait for each
+        # If pages begin with whole bytes, all pages are encoded at once: in few long steps threads do not wait for each
         # other.
         bits = pack_codes(codes[:0] if has_missing else codes, width)
         for start in range(0, len(codes), PAGE_ROWS):
@@ -145,7 +148,7 @@ def _convert_to_bytes(column: pa.Array) -> bytes:
 
 
 def _pack_truth_values(column: pa.BooleanArray) -> bytes:
-    """Booleans, eight in a byte; unused bits are zero, whatever Arrow stores there."""
+    """Booleans, eight in a byte. Unused bits are zero, because what Arrow stores there may vary."""
     first, after = column.offset // GROUP, len(column) % GROUP
     if column.offset % GROUP or not len(column):
         return np.packbits(column.to_numpy(zero_copy_only=False), bitorder="little").tobytes()
@@ -156,13 +159,13 @@ def _pack_truth_values(column: pa.BooleanArray) -> bytes:
 
 
 def _encode_levels(is_present: Mask) -> bytes:
-    """The definition levels of a page: which values are present."""
+    """The definition levels of a page, which mark the values that are not missing."""
     run = b"".join(_make_run(np.packbits(is_present, bitorder="little"), 1))
     return len(run).to_bytes(4, "little") + run
 
 
 def _make_run(bits: Bytes, width: int) -> tuple[bytes | memoryview, ...]:
-    """Packed numbers after the number of their groups; empty for no numbers."""
+    """Packed numbers, preceded by their number of groups; empty if there are no numbers."""
     return (encode_varint(len(bits) // width << 1 | 1), bits.data) if len(bits) else ()
 
 

@@ -1,4 +1,4 @@
-"""Writes a file: row groups one after the other, and the footer with their positions."""
+"""Writes a Parquet file: row groups one after the other, and then the footer with their positions."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from sfumato.errors import InternalError
 # Uses the output of pyarrow: types, lists of values, and columns that are not encoded here.
 
 PAGE_BYTES = 1 << 17
-"""Pages that fit into the cache of a core are compressed 20% faster than those of the usual size."""
+"""Pages that fit into the cache of a core are compressed 20% faster than pages of the usual size."""
 MOST_DICTIONARY_BYTES = 1 << 26
-"""The bytes of a dictionary above which pyarrow would not write one."""
+"""The largest size of a dictionary in bytes; pyarrow would not write a larger one."""
 
 
 def read_schema_fields(schema: pa.Schema) -> Struct:
@@ -121,7 +121,7 @@ class _TableColumn:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write a table as one row group; the file holds nothing but the rows."""
+    """Write a table as one row group. The file contains nothing but the rows."""
     encoder = Encoder([_TableColumn(field.name, field.type, field.nullable) for field in table.schema])
     with path.open("wb") as sink:
         writer = FileWriter(sink, encoder.schema)
@@ -133,7 +133,10 @@ def write_table(path: Path, table: pa.Table) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 CREATED_BY = b"sfumato version 1"
-"""The version of the file layout; the bytes of a release do not change with the software version."""
+"""The version of the file layout.
+
+It is constant, so that the bytes of a release do not change with the software version.
+"""
 
 
 class FileColumn(Protocol):
@@ -156,12 +159,12 @@ class FileColumn(Protocol):
 
     @property
     def dictionary_values(self) -> pa.Array | None:
-        """The values that its codes stand for, which the file lists; None without codes."""
+        """The values of the column's codes, which the file lists; None if the column has no codes."""
         ...
 
     @property
     def is_plain(self) -> bool:
-        """Whether its values, of a fixed width, are written without encoding."""
+        """Whether the column's values have a fixed width and are written without encoding."""
         ...
 
 
@@ -174,7 +177,7 @@ class EncodedRows:
 
 
 class Encoder:
-    """Encodes the columns of some rows as a row group; safe for several threads."""
+    """Encodes the columns of some rows as a row group. Several threads may call it."""
 
     def __init__(self, columns: Sequence[FileColumn]) -> None:
         schema = pa.schema(
@@ -190,7 +193,7 @@ class Encoder:
         ]
 
     def __call__(self, columns: Sequence[Codes | pa.Array]) -> EncodedRows:
-        """Encodes columns given as codes of listed values, with the missing value last, or as values."""
+        """Encodes columns, given as values or as codes of listed values with the missing value last."""
         chunks = [self.encode_column(number, column) for number, column in enumerate(columns)]
         return EncodedRows(len(columns[0]), tuple(chunks))
 

@@ -1,7 +1,7 @@
 """Reads and writes Thrift's compact protocol, the format of Parquet metadata.
 
-Values keep their types, so that they can be written again without knowing their meaning. Input is untrusted: invalid
-bytes are refused, and memory is never allocated by claimed sizes.
+Values keep their types, so that they can be written again without knowing their meaning. The input is untrusted. So
+invalid bytes are refused, and claimed sizes never determine how much memory is allocated.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, _, STRUCT = range(1
 
 STOP = 0
 DEEPEST = 16
-"""The depth limit; no Parquet metadata is nested this deep."""
+"""The largest depth of nested values. No Parquet metadata reaches it."""
 LONG_FORM = 15
-"""Lists with this many items or more, and fields this far from the last one, have a longer form."""
+"""Longer lists, and fields whose number is this far from the previous number, are written in a longer form."""
 MOST_VALUES = 1 << 22
-"""A footer of ten thousand columns in twenty groups has no more values; each takes a byte there and a hundred here."""
+"""The largest number of values.
+
+A footer of ten thousand columns in twenty groups has fewer. A value takes a hundred bytes of memory.
+"""
 CONTINUATION_BIT = 0x80
 """The bit of a byte that marks a continued number; the other seven bits belong to the number."""
 MOST_BITS = 63
@@ -66,7 +69,7 @@ def make_list(kind: int, values: Iterable[Any]) -> TypedValue:
 
 
 def encode_varint(value: int) -> bytes:
-    """A number that is not negative, in as few bytes as possible."""
+    """Writes a number that is not negative in as few bytes as possible."""
     encoded_bytes = bytearray()
     while value >= CONTINUATION_BIT:
         encoded_bytes.append(value % CONTINUATION_BIT | CONTINUATION_BIT)
@@ -103,7 +106,7 @@ def _encode_value(kind: int, value: Any) -> bytes:
             bytes([size << 4 | value.kind]) if size < LONG_FORM else bytes([0xF0 | value.kind]) + encode_varint(size)
         )
         return start + b"".join(_encode_value(value.kind, item) for item in value.values)
-    return bytes(value) if kind == DOUBLE else bytes([value])  # unchanged from reading
+    return bytes(value) if kind == DOUBLE else bytes([value])  # these bytes are unchanged since they were read
 
 
 def _encode_zigzag(value: int) -> bytes:
@@ -130,21 +133,21 @@ class _StructReader:
 
     def read_fields(self, depth: int) -> Struct:
         if depth > DEEPEST:
-            raise ThriftError("it is too deep")
+            raise ThriftError("it is nested too deeply")
         fields: Struct = {}
         last = 0
         while (head := self.read_byte()) != STOP:
             last = last + (head >> 4) if head >> 4 else self.read_zigzag()
             kind = head & 0xF
             if last in fields:
-                raise ThriftError("a field is there twice")
+                raise ThriftError("it has a field twice")
             fields[last] = TypedValue(kind, kind == TRUE if kind in (TRUE, FALSE) else self.read_value(kind, depth))
         return fields
 
     def read_value(self, kind: int, depth: int) -> Any:
         self.remaining_values -= 1
         if self.remaining_values < 0:
-            raise ThriftError("it says too much")
+            raise ThriftError("it has too many values")
         if kind in (I16, I32, I64):
             return self.read_zigzag()
         if kind == BINARY:
@@ -157,15 +160,15 @@ class _StructReader:
             return self.read_bytes(DOUBLE_BYTES)
         if kind in (TRUE, FALSE, BYTE):  # booleans take a byte in a list
             return self.read_byte()
-        raise ThriftError("a value is of no kind that Parquet knows")
+        raise ThriftError("a value has a type that Parquet does not have")
 
     def read_items(self, depth: int) -> TypedList:
         if depth > DEEPEST:
-            raise ThriftError("it is too deep")
+            raise ThriftError("it is nested too deeply")
         head = self.read_byte()
         kind, size = head & 0xF, head >> 4 if head >> 4 < LONG_FORM else self.read_varint()
         if size > len(self.data) - self.place:  # every item takes at least a byte
-            raise ThriftError("a list is longer than what it is in")
+            raise ThriftError("a list is longer than the metadata")
         return TypedList(kind, tuple(self.read_value(kind, depth) for _ in range(size)))
 
     def read_byte(self) -> int:

@@ -1,4 +1,4 @@
-"""Turns a batch of the table into a batch of the release: encodes and perturbs it."""
+"""Turns a batch of the table into a batch of the release, by encoding and perturbing it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sfumato._request.histogram import compute_margins
 from sfumato.errors import SourceError
 from sfumato.mechanisms.mechanism import AnyMechanism
 
-# Maps the rank of a record among those with its value to a random slot, so that file order does not disclose its
-# sub-table.
+# Maps the rank of a record among the records with its value to a random slot, so that the order of the file does not
+# disclose the record's sub-table.
 
 EMPTY: Numbers = np.zeros(0, dtype=np.uint8)
 
@@ -50,7 +50,9 @@ class Slots:
             )
         permuted = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
         ends = np.cumsum(value_counts)
-        shifts = ranks_before + value_counts - ends  # from the position of a record in the list by value to its rank
+        shifts = (
+            ranks_before + value_counts - ends
+        )  # from the position of a record in the list sorted by value to its rank
         for start in range(0, len(codes), BLOCK_ROWS):
             stop = min(start + BLOCK_ROWS, len(codes))
             first, last = np.searchsorted(ends, [start, stop - 1], side="right")
@@ -64,7 +66,10 @@ class Slots:
         return slots
 
     def _permute(self, values: Places, rank_counts: Counts, ranks: Numbers) -> Numbers:
-        """The permuted ranks of each value: some values have a table, and those of many records are computed."""
+        """The permuted ranks of each value.
+
+        Values with few records have a table; for other values, ranks are computed.
+        """
         is_computed = self._is_computed[values]
         if is_computed.all():
             return self._networks(self._network_numbers[values], rank_counts, ranks)
@@ -84,8 +89,8 @@ class Slots:
 class Rewrite:
     """Turns a prepared batch into codes to publish, with perturbed sensitive values and a random key for each row.
 
-    Row-local: the result for a row depends only on its own values, its number, its rank among the rows of the same
-    value, the plan and the key.
+    It is row-local: the result for a row depends only on the row's values, its number, its rank among the rows of the
+    same value, the plan and the key.
     """
 
     columns: tuple[TableColumn, ...]
@@ -98,7 +103,7 @@ class Rewrite:
     def __call__(self, batch: pa.RecordBatch, first_row: int, ranks_before: Counts | None = None) -> Rows:
         """Rewrite one batch; `first_row` is the number of its first record in the table.
 
-        `ranks_before` is the number of earlier records of each value; needed if records have slots.
+        `ranks_before` is the number of earlier records of each value. It is needed if records have slots.
         """
         return self._rewrite_batch(batch, self.sensitive.encode(batch), first_row, ranks_before)
 
@@ -113,7 +118,7 @@ class Rewrite:
         return {**rows, **self.encoding.make_rows(records, self.sensitive.name, self.cell_name)}
 
     def _perturb_codes(self, codes: Codes, slots: Numbers | None, first_row: int) -> PerturbedRecords:
-        """Perturb a block of rows at a time; rows are independent of each other."""
+        """Perturb a block of rows at a time, because rows are independent of each other."""
         draws, blocks = self._column_draws, []
         for start in range(0, max(len(codes), 1), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
@@ -132,7 +137,7 @@ class Rewrite:
                 ranks = ranks + self._count_codes(codes)
         if first_row != offset.first_row + offset.rows:
             raise SourceError(
-                "the table changed while it was read: it has another number of rows than before.", code="table-changed"
+                "the table changed while it was read: its number of rows is different.", code="table-changed"
             )
         if ranks is not None and (ranks != offset.ranks_after).any():
             raise SourceError(
@@ -157,7 +162,7 @@ class Rewrite:
         return self.draws.narrow_to_column(self.sensitive.name)
 
     def _find_slots(self, codes: Codes, ranks_before: Counts) -> Numbers:
-        """The slot of each record; one row for each column, if several are protected separately."""
+        """The slot of each record. There is one row for each column if several columns are protected separately."""
         ends = np.cumsum([len(slots.counts) for slots in self._slots])
         ranks = np.split(ranks_before, ends[:-1])
         ranked = self.sensitive.list_rank_codes(codes)
@@ -183,7 +188,10 @@ class Rewrite:
 
     @cached_property
     def cell_name(self) -> str:
-        """The name of the column of sub-tables, levels or buckets; no other column has it, in any capitalisation."""
+        """The name of the column of sub-tables, levels or buckets.
+
+        No other column has this name in any capitalisation.
+        """
         used_names = {column.name.lower() for column in self.columns}
         name = self.encoding.name_cell_column(self.sensitive.name)
         while name.lower() in used_names:

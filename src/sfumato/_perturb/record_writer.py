@@ -1,6 +1,6 @@
-"""The second pass: rewrites every piece, shuffles all rows, and writes them to Parquet files.
+"""The second pass: rewrites every piece of the table, shuffles all rows, and writes the rows to Parquet files.
 
-Rows are published in the order of their random keys. The leading bits of the key scatter them to parts, each part is
+Rows are published in the order of their random keys. The leading bits of the key distribute rows to parts, each part is
 sorted, and the parts are written one after the other. The order is therefore the same for any number of parts, pieces
 or threads.
 """
@@ -64,8 +64,8 @@ def write_records(  # noqa: PLR0913 - the content, the place, and the concurrent
 ) -> WrittenTables:
     """Rewrite the profiled table, and write all its rows in the published order into files of a folder.
 
-    Work that no longer needs the table runs concurrently after the last read, because rows alone do not use all cores:
-    the side table, and `on_read`.
+    After the last read, the side table is written and `on_read` runs concurrently, because writing rows alone does not
+    use all cores.
     """
     rows_done = list(accumulate(piece.rows for piece in survey.pieces))
     rows = rows_done[-1]
@@ -74,7 +74,7 @@ def write_records(  # noqa: PLR0913 - the content, the place, and the concurrent
     names = list_record_files(rewrite.encoding.FILES[0], layout.files)
     paths = tuple(folder / name for name in names)
     paths[0].parent.mkdir(exist_ok=True)
-    # A superfluous worker may start a file during the removal; it is removed later with its folder.
+    # A worker that is no longer needed may start a file during the removal. The file is removed later with its folder.
     with (
         ThreadPoolExecutor(1) as side_pool,
         TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as attempts,
@@ -98,7 +98,7 @@ def write_records(  # noqa: PLR0913 - the content, the place, and the concurrent
             for piece, offset in zip_longest(pieces, rewrite.list_offsets(survey.pieces)):
                 if piece is None or offset is None:
                     raise SourceError(
-                        "the table changed while it was read: it has another number of rows than before.",
+                        "the table changed while it was read: its number of rows is different.",
                         code="table-changed",
                     )
                 yield piece, offset
@@ -113,7 +113,7 @@ def write_records(  # noqa: PLR0913 - the content, the place, and the concurrent
             digests |= future.result()
         if sum(sizes) != rows:
             raise EngineError(
-                f"{sum(sizes):,} records were written instead of {rows:,}: the engine lost or repeated some; "
+                f"{sum(sizes):,} records were written instead of {rows:,}, because the engine lost or repeated some; "
                 "publish again.",
                 code="records-lost",
                 fields={"written": sum(sizes), "expected": rows},
@@ -143,7 +143,7 @@ class _ReleaseFileWriter:
     columns: tuple[PublishedColumn, ...]
     paths: tuple[Path, ...]
     attempts_folder: Path
-    """The folder of unfinished files: an engine may write one twice, even at the same time, with the same bytes."""
+    """The folder of unfinished files. An engine may write a file twice, even at the same time, with the same bytes."""
     layout: Layout
     means: Resources
 
@@ -160,7 +160,7 @@ class _ReleaseFileWriter:
             groups = _encode_row_groups(pool, threads, encoder, self.columns, _regroup_rows(parts, ROW_GROUP_ROWS))
             with attempt.open("wb") as sink:
                 writer = FileWriter(sink, encoder.schema)
-                for group in read_ahead(groups):  # encoded while others are written
+                for group in read_ahead(groups):  # columns are encoded while others are written
                     writer.add(group)
                     yield FileProgress(file, group.rows)
                 digest = writer.finish()
@@ -171,7 +171,7 @@ class _ReleaseFileWriter:
 def write_side_table(engine: Engine, side_table: SideTable, folder: Path) -> dict[str, str]:
     """Write the rows of a side table in order on this machine, because workers would have to send them.
 
-    Reports no progress, because the records take most of the time. Returns the digest of the file, by its name.
+    It reports no progress, because the records take most of the time. Returns the digest of the file by its name.
     """
     threads, encoder = engine.allot_resources(1).threads, Encoder(side_table.columns)
     with ThreadPoolExecutor(threads) as pool, (folder / side_table.file).open("wb") as sink:
@@ -190,7 +190,10 @@ def encode_row_group(encoder: Encoder, columns: Sequence[PublishedColumn], rows:
 def _encode_row_groups(
     pool: ThreadPoolExecutor, ahead: int, encoder: Encoder, columns: Sequence[PublishedColumn], groups: Iterable[Rows]
 ) -> Iterator[EncodedRows]:
-    """Row groups of the file in order; columns are encoded separately, so that one group keeps all threads busy."""
+    """Yields the row groups of the file in order.
+
+    Columns are encoded separately, so that one group keeps all threads busy.
+    """
 
     def encode_chunk(rows: Rows, number: int) -> Chunk:
         column = columns[number]

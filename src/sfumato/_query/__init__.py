@@ -1,1 +1,1 @@
-"""Answers questions with estimates and their errors."""
+"""Answers questions about a release with estimates and their errors."""

@@ -1,4 +1,4 @@
-"""The answer to a question: rows of groups and estimates, for other tools and for display."""
+"""The answer to a question, with rows of groups and estimates, for other tools and for display."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sfumato.errors import QueryError
 
 @dataclass(frozen=True, repr=False)
 class Answer(Tabular):
-    """The rows of an answer: each column holds values of a group or Estimates."""
+    """The rows of an answer. Each column has values of a group or Estimates."""
 
     names: tuple[str, ...]
     numbers: tuple[str, ...]
@@ -36,17 +36,17 @@ class Answer(Tabular):
     estimate_count: int = 0
     """The number of estimates before rows were filtered or limited."""
     is_simultaneous: bool = False
-    """Whether the intervals hold together at their level."""
+    """Whether all intervals hold simultaneously at their level."""
     adjusted_columns: Mapping[str, str] = field(default_factory=dict)
-    """For each number with a consistent or calibrated version, the column of the rows that holds that version."""
+    """For each number with a consistent or calibrated version, the column with this version."""
     adjustment: str | None = None
     """The way the adjusted numbers were computed."""
     counted_unit: str = "rows"
-    """The unit that counts refer to: people, or rows where a person may have several."""
+    """The unit of counts: people, or rows if a person may have several rows."""
     population: Population | None = None
     """The people or rows that the numbers describe; None for an answer about the release itself."""
     absence_note: str | None = None
-    """A sentence about queried values that do not exist, or about an empty selection; `note` includes it."""
+    """A sentence about queried values that do not exist, or about an empty selection. `note` includes this sentence."""
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} ±" if name in self.numbers else name for name in self.names)
@@ -57,11 +57,11 @@ class Answer(Tabular):
         return render_notebook(self.document(max_rows=MOST_ROWS))
 
     def document(self, level: float = DEFAULT_LEVEL, max_rows: int | None = None) -> Document:
-        """Makes the document of the answer, with its first rows or all."""
+        """Makes the document of the answer, with its first rows or all rows."""
         return make_answer_document(self, level, max_rows)
 
     def plot(self, number: str | None = None, level: float = DEFAULT_LEVEL, width: float = WIDTH) -> Figure:
-        """Draws a point and an interval for each row of one number; without a name, of the first number."""
+        """Draws a point and an interval for each row of a number. Without a name, it draws the first number."""
         name = next(iter(self.numbers), None) if number is None else number
         if name not in self.numbers:
             raise QueryError(
@@ -75,14 +75,14 @@ class Answer(Tabular):
         return draw_forest_plot(answer_rows, width, level=level, is_simultaneous=self.is_simultaneous, source=source)
 
     def correct_level(self, level: float) -> float:
-        """The level of each single interval so that all hold together at `level`, by Bonferroni."""
+        """The level of each single interval with which all intervals hold simultaneously at `level`, by Bonferroni."""
         check_level(level)
         return 1 - (1 - level) / max(self.estimate_count, 1) if self.is_simultaneous else level
 
     def to_table(self, level: float = DEFAULT_LEVEL) -> tuple[list[str], list[dict[str, Value]]]:
-        """Column names and rows with `n`, `n_se`, `n_low` and `n_high`, and with `n_note` where a number has notes.
+        """Column names and rows with `n`, `n_se`, `n_low` and `n_high`, and with `n_note` if a number has notes.
 
-        An adjusted number stands before the note: `n_consistent` or `n_calibrated`.
+        An adjusted number (`n_consistent` or `n_calibrated`) comes before the note.
         """
         interval_level = self.correct_level(level)
         number_rows = {name: [row[name].to_row(interval_level) for row in self.rows] for name in self.numbers}

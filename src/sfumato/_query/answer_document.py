@@ -1,4 +1,4 @@
-"""The document of an answer: its rows, what to know about them, and a figure for each number."""
+"""The document of an answer: its rows, notes on them, and a figure for each number."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._records.sql_quoting import format_level, quote_if_needed
 from sfumato._request.warnings import Grade
 
-if TYPE_CHECKING:  # these classes use this module to show themselves
+if TYPE_CHECKING:  # these classes use this module for display
     from sfumato._query.answer import Answer
     from sfumato._query.estimate import Estimate, Estimates
     from sfumato._query.release import Release
 
 TEST_KEY_WARNING = "UNFIT TO PUBLISH: drawn with a test key."
 MOST_ROWS = 40
-"""The largest number of rows in a notebook; other tools show all."""
+"""The largest number of rows in a notebook. Other tools show all rows."""
 MOST_VALUES = 12
-EXACT_WORDING = "README.md of the release has the exact wording; so does `sfumato info`."
+EXACT_WORDING = "README.md of the release and `sfumato info` have the exact wording."
 
 
 def make_answer_document(answer: Answer, level: float = DEFAULT_LEVEL, max_rows: int | None = None) -> Document:
-    """Makes the document of an answer with its first rows, or all."""
+    """Makes the document of an answer with its first rows, or with all rows."""
     estimates = EstimateBlock(make_estimate_table(answer, level, max_rows), len(answer.rows))
     grade = Grade.WARNING if answer.absence_note else Grade.NOTE
     alerts = Alerts((Alert(grade, answer.note),) if answer.note else ())
@@ -50,7 +50,7 @@ def make_answer_document(answer: Answer, level: float = DEFAULT_LEVEL, max_rows:
 
 
 def _draw_numbers(answer: Answer, level: float) -> Iterator[Picture]:
-    """Draws a figure for a number with several rows; figures of several numbers are folded."""
+    """Draws a figure for a number with several rows. If there are several numbers, their figures are folded."""
     names = [
         name for name in answer.numbers if len(answer.rows) > 1 and any(row[name].has_interval for row in answer.rows)
     ]
@@ -60,7 +60,7 @@ def _draw_numbers(answer: Answer, level: float) -> Iterator[Picture]:
 
 def make_estimate_document(estimate: Estimate) -> Document:
     """Makes the document of one number."""
-    from sfumato._query.answer import Answer  # noqa: PLC0415 - an answer uses this module to show itself
+    from sfumato._query.answer import Answer  # noqa: PLC0415 - an answer uses this module for display
 
     rows = ({"n": estimate},)
     return make_answer_document(
@@ -70,7 +70,7 @@ def make_estimate_document(estimate: Estimate) -> Document:
 
 def make_estimates_document(estimates: Estimates) -> Document:
     """Makes the document of the first of many numbers."""
-    from sfumato._query.answer import Answer  # noqa: PLC0415 - an answer uses this module to show itself
+    from sfumato._query.answer import Answer  # noqa: PLC0415 - an answer uses this module for display
 
     first = list(islice(estimates, MOST_ROWS))
     rows = tuple({"query": number, "n": estimate} for number, estimate in enumerate(first))
@@ -98,7 +98,7 @@ def make_release_document(release: Release, *, is_brief: bool = False) -> Docume
         Text(f"{release.rows:,} records, mechanism {manifest.mechanism_name}", Tone.STRONG),
         Text(manifest.population.sentence),
         DataTable("", ("column", "type", "role"), columns[:MOST_ROWS]),
-        Text(f"{omitted:,} further columns (query: DESCRIBE release)" if omitted > 0 else "", Tone.QUIET),
+        Text(f"and {omitted:,} further columns (query: DESCRIBE release)" if omitted > 0 else "", Tone.QUIET),
         Facts("", tuple(description.columns.items())),
         Items(tuple(_list_values(release))),
         *(list_guarantee_blocks(release.guarantee)[:1] if is_brief else list_guarantee_blocks(release.guarantee)),
@@ -112,7 +112,7 @@ def make_release_document(release: Release, *, is_brief: bool = False) -> Docume
 
 
 def _list_values(release: Release) -> Iterator[str]:
-    """Lists the values of protected columns and the groups of their levels, with the query that shows all."""
+    """Lists the values of protected columns and the groups of their levels, with the query that shows all of these."""
     for column, values in release.values.items():
         shown = format_values(values, MOST_VALUES)
         yield f"{column} has {format_value_count(values)}: {shown} (query: GROUP BY {quote_if_needed(column)})"

@@ -1,4 +1,4 @@
-"""The layout of an answer: one cell for each number, notes as footnotes, and a legend below.
+"""The layout of an answer, with one cell for each number, notes as footnotes, and a legend below.
 
 All renderers show the same layout.
 """
@@ -13,7 +13,7 @@ from sfumato._document.estimate_table import EstimateColumn, EstimateTable
 from sfumato._figures.estimate_format import NO_NUMBER, UNKNOWN, NumberCell
 from sfumato._request.person_rows import Population
 
-if TYPE_CHECKING:  # an answer uses its layout to show itself
+if TYPE_CHECKING:  # an answer uses its layout for display
     from sfumato._query.answer import Answer
 
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -52,7 +52,7 @@ def make_estimate_table(answer: Answer, level: float, max_rows: int | None = Non
 def _split_footnotes(
     answer: Answer, level: float, rows: Sequence[Mapping[str, Any]]
 ) -> tuple[list[str], dict[str, int]]:
-    """Splits notes into those that all cells of a column share and numbered footnotes for the others."""
+    """Splits notes into notes that all cells of a column share, and numbered footnotes for other notes."""
     shared_notes: list[str] = []
     footnote_numbers: dict[str, int] = {}
     for name in answer.numbers:
@@ -79,9 +79,9 @@ def _list_legend(cells: Sequence[NumberCell], level: float, population: Populati
         source = "" if population is None else f", for the numbers of {population.source}"
         sentences.append(f"± standard error, [{100 * level:g}% confidence interval]{source}")
     if UNKNOWN in errors:
-        sentences.append(f"± {UNKNOWN}: the error is not known")
+        sentences.append(f"± {UNKNOWN}: the error is unknown")
     if "" in errors and len(errors) > 1:
-        sentences.append("without ±: exact")
+        sentences.append("number without ±: exact")
     return ["; ".join(sentences)] if sentences else []
 
 

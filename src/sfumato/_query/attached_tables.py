@@ -19,7 +19,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def read_attached_table(name: str, table: AnyTable) -> pa.Table:
-    """Reads a table under a name: a CSV or Parquet file, a frame, or an object with an Arrow stream."""
+    """Reads a table and gives it a name.
+
+    The table is a CSV or Parquet file, a frame, or an object with an Arrow stream.
+    """
     if not _NAME.fullmatch(name) or name.lower() == TABLE:
         raise QueryError(
             f"a table cannot be attached as {name!r}; give it a name of letters, digits and _, other than {TABLE}.",
@@ -40,13 +43,13 @@ def read_attached_table(name: str, table: AnyTable) -> pa.Table:
             ) from error
         if len({column_name.lower() for column_name in names}) != len(names):
             raise QueryError(
-                f"two columns of the table {name!r} have the same name; rename one.",
+                f"two columns of the table {name!r} have the same name; rename one of them.",
                 code="repeated-column",
                 fields={"table": name},
             )
         if isinstance(table, str | Path):
             return arrow_table
-        # A copy replaces data mapped from a file, so that the file's disk space is released.
+        # Data that are mapped from a file are copied, so that the file's disk space is released.
         return pa.Table.from_batches(arrow_table.to_batches(), arrow_table.schema).combine_chunks()
 
 
@@ -57,7 +60,8 @@ def parse_attachments(texts: Sequence[str]) -> dict[str, Path]:
         name, mark, path = text.partition("=")
         if not mark or not path or name in paths:
             raise QueryError(
-                f"{text!r} attaches no table; write `attach=` as name=file, each name once.", code="invalid-attach"
+                f"{text!r} does not attach a table; write `attach=` as name=file, with each name once.",
+                code="invalid-attach",
             )
         paths[name] = Path(path)
     return paths

@@ -1,4 +1,7 @@
-"""Answers many SQL questions at once: simple counts in one pass over the release, the others one by one."""
+"""Answers many SQL questions at once.
+
+Simple counts take one pass over the release, and other questions run one by one.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def read_numbered_batch(path: Path) -> list[tuple[int, str]]:
     A file is a CSV with a column `sql`, JSON lines {"sql": ...}, or text (.sql, .txt) with one question in each line.
     """
     format_error = (
-        f"{str(path)!r} is not a batch of questions: write one question in each line of a .sql or .txt file, a CSV "
+        f"{str(path)!r} is not a batch of questions; write one question in each line of a .sql or .txt file, a CSV "
         'with a column sql, or lines such as {"sql": "SELECT COUNT(*) FROM release"}.'
     )
     try:
@@ -66,7 +69,7 @@ def read_numbered_batch(path: Path) -> list[tuple[int, str]]:
             else QueryError(format_error, code="wrong-file-format", fields={"file": str(path)})
         ) from error
     raise QueryError(
-        f"{str(path)!r} must end in .csv, .jsonl, .sql or .txt, so that it is clear how to read it.",
+        f"{str(path)!r} must end in .csv, .jsonl, .sql or .txt, because the ending decides how the file is read.",
         code="wrong-ending",
         fields={"file": str(path)},
     )
@@ -75,7 +78,7 @@ def read_numbered_batch(path: Path) -> list[tuple[int, str]]:
 def ask_many(
     runner: QueryRunner, questions: Sequence[str], progress: Progress = lambda done, total: None
 ) -> list[Outcome]:
-    """Answers every question in order; one that fails yields its error, and the others continue."""
+    """Answers every question in order. A question that fails yields its error, and the others continue."""
     outcomes: dict[int, Outcome] = {}
     progress(0, len(questions))
     for number, answer in stream_answers(runner, questions):
@@ -87,7 +90,7 @@ def ask_many(
 def stream_answers(
     runner: QueryRunner, questions: Sequence[str], on_begin: Callable[[int], None] = lambda number: None
 ) -> Iterator[tuple[int, Outcome]]:
-    """Yields each question's number and answer as they arrive; `on_begin` is called before a question runs alone."""
+    """Yields each question's number and answer as they arrive. `on_begin` is called before a question runs alone."""
     done: set[int] = set()
     simple: dict[int, tuple[str, CountQuery]] = {}
     for number, sql in enumerate(questions):
@@ -112,7 +115,7 @@ def stream_answers(
 
 
 def _count_together(runner: QueryRunner, simple: dict[int, tuple[str, CountQuery]]) -> dict[int, Outcome]:
-    """Answers simple counts together; if one of them fails, all are left to be asked one by one."""
+    """Answers simple counts together. If one of these counts fails, all are answered one by one instead."""
     if not simple:
         return {}
     queries = [query for _, query in simple.values()]
@@ -124,7 +127,7 @@ def _count_together(runner: QueryRunner, simple: dict[int, tuple[str, CountQuery
         absent_values = _find_absent_values(session, queries)
     empty_flags = [False] * len(queries) if estimates.is_empty is None else estimates.is_empty.tolist()
     outcomes: dict[int, Outcome] = {}
-    plain = replace(estimates, is_empty=None)  # an answer reports an empty selection beside its numbers
+    plain = replace(estimates, is_empty=None)  # an answer reports an empty selection in addition to its numbers
     for (number, (name, query)), estimate, is_empty in zip(simple.items(), plain, empty_flags, strict=True):
         absence_note = summarize_absent_values(
             absent_values[column, text]
@@ -145,7 +148,7 @@ def _list_compared_texts(query: CountQuery) -> Iterator[tuple[str, str]]:
 
 
 def _find_absent_values(session: Session, queries: Sequence[CountQuery]) -> dict[tuple[str, str], AbsentValue]:
-    """The strings in all queries that no record has, by column."""
+    """The strings in all queries that do not occur in any record, by column."""
     texts_by_column: dict[str, dict[str, None]] = {}
     for query in queries:
         for column, item in _list_compared_texts(query):
@@ -161,7 +164,7 @@ def _find_absent_values(session: Session, queries: Sequence[CountQuery]) -> dict
 
 
 def _make_answer(runner: QueryRunner, name: str, query: CountQuery, estimate: Estimate) -> Answer:
-    """Builds the answer that the question would get alone."""
+    """Builds the answer that the question would get if it were asked alone."""
     method_label, assumption = (
         (EXACT_METHOD, EXACT_ASSUMPTION) if estimate.is_exact else (estimate.method, estimate.assumption)
     )

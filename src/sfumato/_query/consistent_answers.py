@@ -1,4 +1,4 @@
-"""Adds consistent numbers to an answer: its counts, adjusted to the totals that they must add up to."""
+"""Adds consistent numbers to an answer. These are its counts, adjusted so that they add up to the right totals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sfumato._records.tally import Key, make_group_key
 from sfumato.errors import QueryError
 
 NO_COUNT = "only COUNT(*) can be made consistent or calibrated, and the question does not select it; add COUNT(*)."
-NOT_ADJUSTED = "only COUNT(*) of a plain SELECT with GROUP BY can be made consistent or calibrated; ask for it alone."
+NOT_ADJUSTED = "only COUNT(*) of a plain SELECT with GROUP BY can be made consistent or calibrated; write such a query."
 ADJUSTED = "adjusted"
 """The internal name of the column of adjusted counts."""
 NOTHING_TO_ADJUST = "every number is exact, so nothing was made consistent or calibrated."
@@ -34,20 +34,22 @@ NOTHING_TO_ADJUST = "every number is exact, so nothing was made consistent or ca
 
 @dataclass(frozen=True)
 class _CountedPart:
-    """A row of an answer, or the remainder of a public group that no row contains."""
+    """A row of an answer, or the records of a public group that are in no row."""
 
     key: Key | None
-    """Its values in the columns of the answer; None for the remainder, which belongs to no total of the analyst."""
+    """The values in the columns of the answer; None for records in no row, because no total of the analyst covers
+    them.
+    """
     estimate: Estimate
     group: Key
 
     @property
     def certain_count(self) -> float:
-        """The number of records that it certainly contains, where its count is not fully known."""
+        """The number of records that the row certainly contains, if its count is not fully known."""
         return 0.0 if self.estimate.is_exact else max(0.0, self.estimate.bounds.low)
 
     def split(self) -> tuple[_CountedPart, _CountedPart]:
-        """Splits the count into its certain part and the rest, which cannot be negative either."""
+        """Splits the count into its certain part and the rest. Neither part can be negative."""
         certain_part, rest = Estimate.exact(self.certain_count), self.estimate.scale(1.0, -self.certain_count)
         return replace(self, estimate=certain_part), replace(self, estimate=rest)
 
@@ -60,7 +62,7 @@ class CountAdjuster:
     totals: tuple[KnownTotals, ...] = ()
 
     def find_counts(self, block: RecordSelect, ending: Ending) -> dict[str, str]:
-        """Maps the name of each number to adjust, which is every COUNT(*), to its internal column."""
+        """Maps the name of each number to adjust to its internal column. Every COUNT(*) is adjusted."""
         if block.grouping_sets is not None or any(tree.find(exp.Window) for tree in ending.trees):
             raise QueryError(NOT_ADJUSTED, code="not-adjustable")
         count_columns = {name: tree.name for name, tree in ending.outputs if block.is_count(tree)}
@@ -119,7 +121,7 @@ class CountAdjuster:
 
 
 def make_adjuster(*, consistent: bool, totals: Sequence[AnyTable]) -> CountAdjuster | None:
-    """Builds an adjuster for the request: no negative numbers, known totals (files or tables), or both; else None."""
+    """Builds an adjuster for the request (no negative numbers, known totals, or both); None if nothing is requested."""
     if isinstance(totals, str | Path):
         raise QueryError(
             "give a list of totals, such as totals=['known.csv'].", code="not-a-list", fields={"argument": "totals"}
@@ -150,14 +152,14 @@ def _read_totals_table(source: AnyTable, name: str) -> KnownTotals:
         key = tuple(_format_value(row[column]) for column in columns)
         if key in lines:
             raise QueryError(
-                f"{name} has two rows with the same values; write one total for them.",
+                f"{name} has two rows with the same values; write one total for these values.",
                 code="repeated-total",
                 fields={"file": name},
             )
         lines[key] = _parse_total(row, name)
     if not lines:
         raise QueryError(
-            f"{name} has no rows; write one for each known total.", code="no-totals", fields={"file": name}
+            f"{name} has no rows; write one row for each known total.", code="no-totals", fields={"file": name}
         )
     return KnownTotals(columns, lines, name)
 
@@ -169,7 +171,7 @@ def _parse_total(row: Mapping[str, Any], name: str) -> float:
         total = math.nan
     if not (math.isfinite(total) and total >= 0):
         raise QueryError(
-            f"{name} has a row without a valid total: a number from 0, such as 1234 or 56.7.",
+            f"{name} has a row without a valid total; a total is a number of at least 0, such as 1234 or 56.7.",
             code="invalid-total",
             fields={"file": name},
         )
@@ -177,7 +179,7 @@ def _parse_total(row: Mapping[str, Any], name: str) -> float:
 
 
 def _format_value(value: Value) -> str:
-    """Formats a value as in a CSV: frames turn whole numbers into floats where a value is missing."""
+    """Formats a value as in a CSV. Whole numbers may be floats, because frames convert columns with missing values."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else display(value)

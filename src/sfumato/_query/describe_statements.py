@@ -19,15 +19,15 @@ from sfumato.errors import QueryError
 
 AS_PUBLISHED = "as it was published"
 MOST_RANGES = 12
-"""The ranges of a column are listed up to this number; beyond it, only the first two and the last."""
-PROTECTED_NOTE = "a protected column has no exact summary, only estimated counts: count its values with GROUP BY."
+"""Up to this number, all ranges of a column are listed. Otherwise only the first two and the last range are listed."""
+PROTECTED_NOTE = "a protected column has only estimated counts and no exact summary; count its values with GROUP BY."
 
 
 def list_askable_columns(manifest: Manifest) -> list[tuple[str, str, str]]:
-    """Each column that queries can use: its name, its type and its role.
+    """The name, the type and the role of each column that queries can use.
 
-    Queries cannot use the published form of a protected column (bits, a column for each value, buckets). The protected
-    columns themselves take its place, with the type of their values.
+    Queries cannot use the published form of a protected column (bits, a column for each value, or buckets). The list
+    has the protected columns themselves instead, with the type of their values.
     """
     protected = [
         (name, kind, _describe_role("protected", name, manifest))
@@ -53,7 +53,7 @@ def _describe_role(role: str, name: str, manifest: Manifest) -> str:
 
 
 def is_description(tree: Tree) -> bool:
-    """Whether a statement asks about tables and columns, not for numbers."""
+    """Whether a statement asks about tables and columns instead of numbers."""
     return isinstance(tree, exp.Describe | exp.Summarize | exp.Show | exp.Pivot)
 
 
@@ -73,8 +73,8 @@ def answer_description(tree: Tree, session: Session) -> Answer:
     table = tree.this
     if not isinstance(table, exp.Table):
         raise QueryError(
-            "describe a table by its name, such as DESCRIBE release; to see the columns of a query, run it with "
-            "LIMIT 1.",
+            "describe a table by its name, such as DESCRIBE release; to see the columns of a query, run the query "
+            "with LIMIT 1.",
             code="describe-query",
         )
     public_queries.check_table(table, session)
@@ -109,7 +109,7 @@ def _describe_columns(name: str, session: Session) -> list[dict[str, object]]:
 
 
 def _summarize_column(name: str, column: Mapping[str, Any], session: Session) -> dict[str, object]:
-    """The exact summary of a public column; for a protected one, only the size of its domain."""
+    """The exact summary of a public column. For a protected column, it has only the size of the domain."""
     if name == TABLE and column["column"] not in session.manifest.public_columns:
         number = session.manifest.sensitive_columns.index(column["column"])
         values = dict.fromkeys(session.manifest.naming.make_part_domain(number).to_pylist())

@@ -1,4 +1,4 @@
-"""The DuckDB connection that counts: it reads only the data of the release, for a limited time."""
+"""The DuckDB connection for counting, which reads only the data of the release, for a limited time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sfumato.errors import QueryError, ReleaseFormatError
 
 # Translates errors of DuckDB into sentences for analysts.
 
-TYPES = "info shows the types of the columns"
+TYPES = "`sfumato info` shows the types of the columns"
 UNFIT = f"the columns of the release do not support this query as written; {TYPES}."
 _KINDS = {
     "VARCHAR": "a string", "BOOLEAN": "a boolean", "DATE": "a date", "TIMESTAMP": "a time", "INTERVAL": "a time span",
@@ -41,7 +41,7 @@ def _describe_kind(name: str) -> str:
 
 
 def _explain_conversion(match: re.Match[str]) -> str:
-    return f"{match[1]!r} is not {_describe_kind(match[2])}, but it is compared or combined with one; {TYPES}."
+    return f"{match[1]!r} is not {_describe_kind(match[2])}, but the query uses it as one; {TYPES}."
 
 
 def _explain_function(match: re.Match[str]) -> str:
@@ -50,11 +50,11 @@ def _explain_function(match: re.Match[str]) -> str:
 
 
 def _explain_ungrouped(match: re.Match[str]) -> str:
-    return f"{match[1]!r} is neither an aggregate nor a group; add it to GROUP BY, or aggregate it."
+    return f"{match[1]!r} is neither an aggregate nor a group; add this column to GROUP BY, or aggregate it."
 
 
 def _explain_column(match: re.Match[str]) -> str:
-    return f"there is no column {match[1]!r}; info shows the columns."
+    return f"there is no column {match[1]!r}; `sfumato info` shows the columns."
 
 
 def _explain_table(match: re.Match[str]) -> str:
@@ -91,7 +91,7 @@ _SENTENCES: tuple[tuple[str, str, Callable[[re.Match[str]], str]], ...] = (
 
 
 _FIELD_NAMES = {"missing-column": "column", "not-grouped": "column", "unknown-table": "table"}
-"""The name of the fact in the first group of a pattern, by its code."""
+"""The name of the fact in the first group of a pattern, by the code of the error."""
 
 
 def explain_error(message: str) -> QueryError:
@@ -111,7 +111,7 @@ RETRY_SECONDS = 0.05
 """The seconds to wait before interrupting a statement again."""
 OUT_OF_MEMORY = "Out of Memory"
 LARGEST_PART = 1 << 28
-"""The largest size in bytes of a subquery result that is kept as a table."""
+"""The largest subquery result in bytes that is kept as a table."""
 
 
 @dataclass
@@ -152,14 +152,14 @@ class Session:
             yield from self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
 
     def fetch_cached_rows(self, sql: str) -> list[ResultRow]:
-        """All rows of a statement about all records, which runs once for all questions."""
+        """All rows of a statement about all records. The statement runs once for all questions."""
         if sql not in self.cache:
             self.cache[sql] = self.fetch_rows(sql)
         cached_rows: list[ResultRow] = self.cache[sql]
         return cached_rows
 
     def fetch_subquery(self, sql: str) -> pa.Table:
-        """All rows of a subquery, within a size limit because they are kept in memory."""
+        """All rows of a subquery. Their size is limited, because they are kept in memory."""
         with self.explain_errors():
             reader = self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
             batches, size = [], 0
@@ -168,8 +168,8 @@ class Session:
                 size += max(batch.nbytes, batch.num_rows)
                 if size > LARGEST_PART:
                     raise QueryError(
-                        f"a subquery returns more than {LARGEST_PART >> 20} MiB; select fewer rows or columns in "
-                        "it, or use SELECT DISTINCT.",
+                        f"a subquery returns more than {LARGEST_PART >> 20} MiB; select fewer rows or columns in the "
+                        "subquery, or use SELECT DISTINCT.",
                         code="subquery-too-large",
                         fields={"limit": LARGEST_PART},
                     )
@@ -177,7 +177,7 @@ class Session:
 
     @property
     def longest_text(self) -> int:
-        """The length in bytes of the longest string in any table; computed once for the release."""
+        """The length in bytes of the longest string in any table. It is computed once for the release."""
         if "longest" not in self.cache:
             values = [part for value in self.manifest.domain for part in split_value(value)]
             values += [group for level in self.manifest.upper_levels.values() for group in dict.fromkeys(level)]  # type: ignore[misc]
@@ -209,21 +209,24 @@ class Session:
             self.clock.check()
             yield
         except (duckdb.Error, OSError, pa.ArrowException, MemoryError) as error:
-            # Arrow's reader passes errors of DuckDB on as text only.
+            # Arrow's reader passes on errors of DuckDB as text only.
             message, limits = (str(error).splitlines() or ["no memory is left"])[0], self.clock.limits
             if isinstance(error, duckdb.InterruptException) or self.clock.seconds_left <= 0:
                 raise limits.timeout_error from error
             if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or OUT_OF_MEMORY in message:
                 raise limits.memory_error from error
             raise explain_error(message) from error
-        except UnicodeDecodeError as error:  # DuckDB quotes the bytes of an invalid string
+        except UnicodeDecodeError as error:  # the message of DuckDB would quote the bytes of an invalid string
             message = "the release contains an invalid string; get it again from its publisher."
             raise ReleaseFormatError(message, code="invalid-string") from error
 
 
 @dataclass(frozen=True)
 class OpenRelease:
-    """A release open for questions; it keeps its connections, because opening one takes as long as many counts."""
+    """A release that is open for questions.
+
+    It keeps its connections, because opening a connection takes as long as many counts.
+    """
 
     manifest: Manifest
     folder: Path
@@ -235,7 +238,7 @@ class OpenRelease:
     def open_session(
         self, attached: Mapping[str, pa.Table] | None = None, clock: Clock | None = None
     ) -> Iterator[Session]:
-        """Opens a session for one question: its own cursor with its own tables."""
+        """Opens a session for one question, with its own cursor and its own tables."""
         clock, tables = clock or Clock(), {name.lower(): table for name, table in (attached or {}).items()}
         limits = clock.limits
         with self._lock:
@@ -256,7 +259,7 @@ def open_connection(data: Sequence[Path], public: tuple[str, ...], limits: Limit
     connection = duckdb.connect(
         config={
             "memory_limit": limits.memory,
-            "temp_directory": "",  # a query that exceeds memory fails, and leaves no data on disk
+            "temp_directory": "",  # a query that exceeds the memory fails instead of writing data to disk
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "python_enable_replacements": False,
@@ -271,7 +274,10 @@ def open_connection(data: Sequence[Path], public: tuple[str, ...], limits: Limit
         connection.execute(f"CREATE VIEW {RECORDS} AS SELECT * FROM read_parquet([{paths}])")
         public_columns = ", ".join(map(quote_name, public))
         connection.execute(f"CREATE VIEW {TABLE} AS SELECT {public_columns} FROM {RECORDS}")
-    except (duckdb.Error, UnicodeDecodeError) as error:  # DuckDB quotes the bytes of an invalid name
+    except (
+        duckdb.Error,
+        UnicodeDecodeError,
+    ) as error:  # the message of DuckDB would quote the bytes of an invalid name
         connection.close()
         raise ReleaseFormatError(
             f"{data[0].name} cannot be read; get the release again from its publisher.",

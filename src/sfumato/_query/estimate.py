@@ -1,4 +1,4 @@
-"""Estimates with their errors: value, standard error, and an interval at any level; one or many.
+"""One or many estimates with their errors: value, standard error, and an interval at any level.
 
 Estimate and Estimates share `value`, `standard_error`, `interval(level)`, `method`, `assumption` and notes. Both are
 computed from moments.
@@ -75,18 +75,18 @@ def _import_package(name: str) -> Any:
 # ---------------------------------------------------------------------------------------------------------------------
 
 EXACT_METHOD = "exact count"
-EXACT_ASSUMPTION = "none: the published data give it exactly"
+EXACT_ASSUMPTION = "none, because the published data give the exact number"
 BELOW_ZERO = "below zero by chance"
-"""The note on an estimate below zero of a number that cannot be negative."""
+"""The note on a negative estimate of a number that cannot be negative."""
 NO_RECORDS = "no record satisfies the condition on the public columns; check the spelling of their values."
 COLUMNS = ("n", "n_se", "n_low", "n_high", "n_note")
 """The column names of a number without a name."""
-NO_END = "the number may be zero at this level, where the function has no value"
-NO_INTERVAL = "the denominator may be zero at this level, so the ratio may take any value"
+NO_END = "at this level the number may be zero, for which the function has no value"
+NO_INTERVAL = "at this level the denominator may be zero, so the ratio may have any value"
 
 
 def _join_notes(first: str, second: str | None) -> str:
-    """Joins two notes; the first may be a sentence."""
+    """Joins two notes. The first may be a sentence."""
     return first if second is None else f"{first}{' ' if first.endswith(('.', '?')) else '; '}{second}"
 
 
@@ -134,7 +134,7 @@ class TransformedEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """The point where a distribution reaches a share: the first with at least this share at or below it.
+    """The point where a distribution reaches a share, which is the first point with at least this share at or below it.
 
     `above` is, for each point, the estimated number of records at or below it minus the share of all records. `errors`
     are the standard errors of these numbers.
@@ -144,13 +144,14 @@ class Crossing:
     excesses: tuple[float, ...]
     errors: tuple[float, ...]
     is_coarse: bool = False
-    """Whether a point represents all values between it and the previous point."""
+    """Whether a point represents all values from the previous point up to it."""
 
     def interval(self, level: float) -> Interval:
-        """The range from the first point that may have reached the share to the one after which all certainly have.
+        """The range from the first point that may have reached the share to the point after which all certainly have.
 
-        If the number is t, the estimate at t is not far below zero, and the estimate at the previous point is not far
-        above it. Each of the two fails with half of the error probability. Source: Woodruff 1952, for a band of tests.
+        If the quantile is t, the estimate at t is not far below zero, and the estimate at the previous point is not far
+        above zero. Each of these statements is false with half of the error probability. Source: Woodruff 1952, for a
+        band of tests.
         """
         half_width = compute_quantile(level)
         bands = [
@@ -175,7 +176,7 @@ class Ratio:
     denominator_variance: float
 
     def interval(self, level: float) -> Interval:
-        """All ratios r for which numerator - r * denominator may be zero; the whole line if the denominator may be.
+        """All ratios r for which numerator - r * denominator may be zero. If the denominator may be zero, all numbers.
 
         Source: Fieller 1954. With z for the level, solve (a - rb)² <= z² (V_a - 2 r C + r² V_b) for r.
         """
@@ -193,9 +194,9 @@ class Ratio:
 class Estimate(Tabular):
     """An estimate of a count, or of another number, of the original table.
 
-    The interval is for the number in that table, not for a population that the table was sampled from. An unbiased
-    estimate may be negative or exceed the number of rows: clipping it would bias sums over groups. Its value is
-    not-a-number where there is nothing to estimate.
+    The interval is for the number in the original table, not for a larger population. An unbiased estimate may be
+    negative or exceed the number of rows, because clipping would bias sums over groups. The value is NaN if there is
+    nothing to estimate.
     """
 
     value: float
@@ -206,9 +207,9 @@ class Estimate(Tabular):
     note: str | None = None
     """The reason why the number or its error is missing, or a caution."""
     origin: ScaledEstimate | TransformedEstimate | Crossing | Ratio | None = field(default=None, repr=False)
-    """Its derivation from other estimates, where that determines the interval."""
+    """The derivation from other estimates, if it determines the interval."""
     derivation: str | None = field(default=None, repr=False)
-    """Its derivation from counts, where it is not a count itself; `method` includes it."""
+    """The derivation from counts, if the number is not a count itself. `method` includes it."""
     population: Population | None = field(default=None, repr=False, compare=False)
     """The people or rows that the number describes; None within a computation."""
 
@@ -232,7 +233,7 @@ class Estimate(Tabular):
 
     @classmethod
     def exact(cls, count: float) -> Estimate:
-        """A count or a sum of public columns only, which the release answers without error."""
+        """A count or a sum of public columns only. The release gives it without error."""
         certain = Moments.of(count, 0.0, 0.0, count, count)
         return cls(float(count), 0.0, EXACT_METHOD, EXACT_ASSUMPTION, certain)
 
@@ -272,7 +273,7 @@ class Estimate(Tabular):
         return tuple(filter(None, (own_note, BELOW_ZERO if note != own_note else "", reason if is_open else "")))
 
     def to_row(self, level: float = DEFAULT_LEVEL) -> tuple[Value, ...]:
-        """The number, its error, its interval and its notes; None for each unknown one."""
+        """The number, its error, its interval and its notes. Unknown ones are None."""
         value = None if math.isnan(self.value) else self.value
         ends = self.interval(level) if self.has_interval else (math.nan, math.nan)
         finite_ends = (end if math.isfinite(end) else None for end in ends)
@@ -301,7 +302,7 @@ class Estimate(Tabular):
 
     @property
     def bounds(self) -> Interval:
-        """The range that the number certainly lies in."""
+        """The range in which the number certainly lies."""
         return Interval(float(self.moments.least[0]), float(self.moments.most[0]))
 
     @property
@@ -312,7 +313,7 @@ class Estimate(Tabular):
         return self.note.removesuffix(BELOW_ZERO).removesuffix("; ") or None
 
     def add_note(self, note: str | None) -> Estimate:
-        """The estimate with one more note."""
+        """The estimate with an additional note."""
         return self if note is None else replace(self, note=_join_notes(note, self.note))
 
     def scale(self, factor: float, shift: float) -> Estimate:
@@ -337,7 +338,7 @@ class Estimate(Tabular):
         )
 
     def interval(self, level: float = DEFAULT_LEVEL) -> Interval:
-        """All values that a test at this level would not reject, and those within one standard error."""
+        """All values that a test at this level would not reject, and all values within one standard error."""
         if self.standard_error is None:
             raise QueryError(
                 f"the method {self.method!r} gives no error here, so there is no interval.",
@@ -355,7 +356,7 @@ class Estimate(Tabular):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimates(Sequence[Estimate], Tabular):
-    """The answers to many queries, in order: arrays for all, and an Estimate for each."""
+    """The answers to many queries in order, as arrays for all queries and as an Estimate for each query."""
 
     moments: Moments = field(repr=False)
     method: str
@@ -397,7 +398,7 @@ class Estimates(Sequence[Estimate], Tabular):
 
     @cached_property
     def is_exact(self) -> Mask:
-        """Marks the exact answers: those about public columns only, and those about no record."""
+        """Marks the exact answers, which are about public columns only or about no record."""
         return self.moments.is_certain
 
     @cached_property
@@ -416,11 +417,11 @@ class Estimates(Sequence[Estimate], Tabular):
 
     @property
     def standard_error(self) -> Floats:
-        """The standard errors; not-a-number where unknown."""
+        """The standard errors; NaN if unknown."""
         return compute_standard_errors(self.moments)
 
     def interval(self, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """The low and the high ends of the intervals; not-a-number where no error is known."""
+        """The low and the high ends of the intervals; NaN if no error is known."""
         return compute_intervals(self.moments, level)
 
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:

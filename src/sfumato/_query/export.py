@@ -1,7 +1,7 @@
-"""Exports a release for statistics packages: its public columns, and a column of weights for each requested value.
+"""Exports a release for statistics packages, with its public columns and a column of weights for each requested value.
 
 The sum of the weights over any selection of records is the unbiased count of the value among them. The published values
-of the protected column are not exported: counting them directly would mislead.
+of the protected column are not exported, because counting them directly would mislead.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ from sfumato.errors import InternalError, QueryError, TargetError
 
 PREFIX = "w_"
 LONGEST_NAME = 32
-"""The limit of Stata; SPSS allows longer names."""
+"""The longest name in Stata. SPSS allows longer names."""
 LONGEST_LABEL = 80
 FORMULA = "^[=+@\t\r-]"
-"""The beginning of a string that a spreadsheet would treat as a formula."""
+"""Matches the beginning of a string that a spreadsheet would treat as a formula."""
 LARGEST_WHOLE = 2_147_483_620
-"""The largest 32-bit integer in Stata that does not code a missing value."""
+"""The largest 32-bit integer in Stata. Larger ones are codes for missing values."""
 LARGEST_NUMBER = 2.0**1022
-"""The limit for both packages: Stata reaches nearly twice this, and both use the largest numbers for missing values."""
+"""The largest number for both packages.
+
+The limit of Stata is almost twice this number, and both use the largest numbers for missing values.
+"""
 RESERVED = re.compile(
     "byte|double|float|if|in|int|long|str[0-9]+|strl|using|with|all|and|by|eq|ge|gt|le|lt|ne|not|or|to", re.IGNORECASE
 )
@@ -112,7 +115,7 @@ def export(
 
 
 def find_value(release: Release, value: Value | str) -> Value:
-    """Finds a value of the domain; a string may be its displayed form."""
+    """Finds a value of the domain. A string may be the displayed form of the value."""
     domain = release.manifest.domain
     if value in domain:
         return value
@@ -169,7 +172,7 @@ def _find_plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def make_plain_names(names: Sequence[str]) -> list[str]:
-    """Makes names that Stata and SPSS accept: letters, digits and _, unique regardless of case."""
+    """Makes names that Stata and SPSS accept. They have letters, digits and _, and are unique regardless of case."""
     used_names: set[str] = set()
     new_names = []
     for name in names:
@@ -203,7 +206,7 @@ def _list_endings() -> Iterator[str]:
 
 
 def _write_csv(table: pa.Table, path: Path, column_labels: Mapping[str, str]) -> None:
-    """Writes a CSV with a header line; a missing value is empty, and an empty string is quoted."""
+    """Writes a CSV with a header line. A missing value is empty, and an empty string is in quotes."""
     options = pa_csv.WriteOptions(quoting_style="needed")
     with pa_csv.CSVWriter(path, table.schema, write_options=options) as writer:
         writer.write_table(table)
@@ -221,7 +224,7 @@ def _write_by(name: str, **options: object) -> Callable[[pa.Table, Path, Mapping
             getattr(package, name)(frame, str(path), column_labels=short_labels, **options)
         except package.ReadstatError as error:  # the writer does not report the reason
             raise TargetError(
-                "the export cannot be written completely; the disk may be full.", code="incomplete-export"
+                "the export could not be written completely; the disk may be full.", code="incomplete-export"
             ) from error
 
     return write
@@ -232,9 +235,10 @@ def _shorten_label(label: str) -> str:
 
 
 def _convert_for_packages(table: pa.Table, column_labels: Mapping[str, str]) -> pa.Table:
-    """Converts columns to types of both packages: booleans and integers to numbers, times to times without a zone.
+    """Converts columns to types of both packages. Booleans and integers become numbers, and times lose their zone.
 
-    Numbers with more digits than a double holds become strings: as numbers, two different ones could become equal.
+    Numbers with more digits than a double can hold become strings, because otherwise different numbers could become
+    equal.
     """
     kinds = []
     for field in table.schema:
@@ -254,10 +258,11 @@ def _convert_for_packages(table: pa.Table, column_labels: Mapping[str, str]) -> 
 
 def _check_writable(name: str, column: pa.ChunkedArray) -> None:
     """Rejects values that the packages would truncate or treat as missing."""
-    remedy = "export a .csv instead"
+    remedy = "export a .csv file instead"
     if pa.types.is_string(column.type) and pc.any(pc.match_substring(column.unique(), "\0")).as_py():
         raise TargetError(
-            f"column {name!r} contains strings with a zero character, where Stata and SPSS end a string; {remedy}.",
+            f"column {name!r} contains strings with a zero character, at which Stata and SPSS would end the string; "
+            f"{remedy}.",
             code="unwritable-column",
             fields={"column": name, "reason": "zero-character"},
         )
@@ -281,7 +286,7 @@ def _is_double(column: pa.ChunkedArray) -> bool:
 
 
 def _is_small(column: pa.ChunkedArray) -> bool:
-    """Whether both packages can store the integers as integers; otherwise they use doubles."""
+    """Whether both packages can store the integers as integers. Otherwise the integers become doubles."""
     span = pc.min_max(column)
     least, most = span["min"].as_py(), span["max"].as_py()
     return least is None or (least >= -LARGEST_WHOLE and most <= LARGEST_WHOLE)

@@ -1,8 +1,8 @@
-"""Estimates formulas over sums: linear combinations, ratios, and other arithmetic and functions.
+"""Estimates formulas over sums, such as linear combinations, ratios, and other arithmetic and functions.
 
-A formula is a tree over numbers and sums. Its error is that of its linearised residual: again a sum over records, in
-which each record adds its contribution to the formula at the estimates. A function around a formula is applied to its
-interval: the logarithm of a ratio has the logarithms of Fieller's ends.
+A formula is a tree over numbers and sums. Its error is that of its linearised residual, which is again a sum over
+records: each record adds its contribution to the formula at the estimates. A function around a formula is applied to
+the formula's interval. For example, the interval of the logarithm of a ratio has the logarithms of Fieller's ends.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ Formula = Number | Sum | Linear | Arithmetic | FunctionCall
 
 
 def _count_parts(*inner: Formula) -> int:
-    """The number of parts of a formula, within a limit; a repeated part counts each time."""
+    """The number of parts of a formula, within a limit. A repeated part counts each time."""
     parts = 1 + sum(part.parts if isinstance(part, Arithmetic | FunctionCall) else 1 for part in inner)
     if parts > MOST_PARTS:
         raise explain_too_large(MOST_PARTS, "sums, numbers and signs for one number of the answer")
@@ -77,11 +77,11 @@ def _count_parts(*inner: Formula) -> int:
 
 
 Gradient = Mapping[int, float]
-"""The derivative of a number by each sum, by the number of the sum."""
+"""The derivatives of a number with respect to the sums, by the number of the sum."""
 
-RATIO = "ratios with Fieller's interval"
-DELTA = "formulas by the delta method, normal interval"
-FUNCTION = "functions of numbers, with the function of the interval"
+RATIO = "ratio with Fieller's confidence interval"
+DELTA = "formula by the delta method, with a normal confidence interval"
+FUNCTION = "function of a number, applied to both ends of its interval"
 NO_DENOMINATOR = "the denominator is zero"
 
 
@@ -210,7 +210,7 @@ def substitute_sums(formula: Formula, sums: Callable[[int], Formula]) -> Formula
 
 
 def compute_value(formula: Formula, row: RowSums) -> float:
-    """The value of a formula without its error; not-a-number where it has none."""
+    """The value of a formula without its error; NaN if it has no value."""
     try:
         return _differentiate(formula, row, with_gradient=False)[0]
     except (ZeroDivisionError, NoNumber):
@@ -235,7 +235,7 @@ def _apply_function(function: Function, inner: Estimate) -> Estimate:
 
 
 def _linearize(formula: Formula, row: RowSums) -> Affine | None:
-    """The formula as a linear combination, if it is one; exact sums become constants."""
+    """The formula as a linear combination, if it is linear. Exact sums become constants."""
     if isinstance(formula, Number):
         return Affine(formula.value, {})
     if isinstance(formula, Sum):
@@ -249,7 +249,7 @@ def _linearize(formula: Formula, row: RowSums) -> Affine | None:
 
 
 def _make_affine(linear: Linear, row: RowSums) -> Affine:
-    """Replaces exact sums by constants, also where only all of them together are exact."""
+    """Replaces exact sums by constants, also if only their total is exact."""
     constant, factors = linear.constant, dict[int, float]()
     for number, coefficient in linear.factors:
         total = row.estimate_total(number)
@@ -286,7 +286,7 @@ def _estimate_ratio(upper: Affine, lower: Affine, row: RowSums) -> Estimate:
     """Estimates a ratio of two linear combinations."""
     numerator, denominator = _estimate_affine(upper, row), _estimate_affine(lower, row)
     value = numerator.value / denominator.value
-    # The covariance follows from the variances of the two and of numerator - step * denominator.
+    # The covariance follows from the variances of the numerator, the denominator, and numerator - step * denominator.
     step = value if value else 1.0
     residual = upper.add(lower, -step)
     residual_variance = _compute_variance(residual, row)
@@ -306,7 +306,7 @@ def _compute_variance(linear: Affine, row: RowSums) -> float:
     error = _estimate_affine(Affine(0.0, linear.factors), row).standard_error if linear.factors else 0.0
     if error is None:
         raise QueryError(
-            "this method gives no errors, so it supports no ratios; use the default method.",
+            "this method gives no errors, so it cannot estimate ratios; use the default method.",
             code="method-without-errors",
             fields={"operation": "ratio"},
         )
@@ -326,7 +326,7 @@ def _estimate_by_delta(formula: Formula, row: RowSums) -> Estimate:
     error = row.estimate_combination(used_gradient).standard_error
     if error is None:
         raise QueryError(
-            "this method gives no errors, so it supports no formulas; use the default method.",
+            "this method gives no errors, so it cannot estimate formulas; use the default method.",
             code="method-without-errors",
             fields={"operation": "formula"},
         )
@@ -339,7 +339,7 @@ def _estimate_by_delta(formula: Formula, row: RowSums) -> Estimate:
 def _differentiate(  # noqa: PLR0911 - one for each kind
     formula: Formula, row: RowSums, *, with_gradient: bool = True
 ) -> tuple[float, dict[int, float]]:
-    """The value of a formula and, on request, its derivative by each sum."""
+    """The value of a formula and, on request, its derivative with respect to each sum."""
     if isinstance(formula, Number):
         return formula.value, {}
     if isinstance(formula, Sum):

@@ -1,4 +1,4 @@
-"""Estimates the numbers of a question: prepares its conditions, counts once, and estimates each group."""
+"""Estimates the numbers of a question. It prepares the conditions, counts once, and estimates each group."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from sfumato._records.tally import COUNT, Holdings, Key, Scan, Tally, WeightTall
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import AnyMethod, Moments, SumPiece
 
-SUMS = "sums with a normal interval"
-UPPER_BOUND = "the standard error is an upper bound, because errors of the parts are simply added up"
+SUMS = "sum with a normal confidence interval"
+UPPER_BOUND = "the standard error is an upper bound, because it is the sum of the errors of the parts"
 ONLY_COUNTS = "sums, means, ratios and conditions that mix public and sensitive columns"
 
 
@@ -38,12 +38,12 @@ class Cut:
 
 
 Factors = Mapping[Key, Mapping[int, Floats]]
-"""The factors of sums in a number: by public group, number of the sum, and index in the domain."""
+"""The factors of sums in a number, by public group, number of the sum, and index in the domain."""
 
 
 @dataclass(frozen=True)
 class GroupCell:
-    """One row of an answer: its groups, the domain values in it, and its estimated sums."""
+    """One row of an answer, with its groups, its domain values, and its estimated sums."""
 
     public_key: Key
     sensitive_key: Key
@@ -56,9 +56,9 @@ class PublicGroup:
     """All records of a public group that satisfy the condition for at least one value."""
 
     record_count: float
-    """The exact number of these records; public columns are published unchanged."""
+    """The number of these records. It is exact, because public columns are published unchanged."""
     rest: Estimate | None
-    """The count of records that no row contains; None if the rows cover all of them."""
+    """The count of records that no row contains; None if the rows cover all records."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def prepare_question(session: Session, question: Question, value_mask: Mask | No
 
 
 def _find_positive_weights(session: Session, question: Question, weights: Sequence[str]) -> frozenset[str]:
-    """The weights that are never negative; DuckDB rejects those that cannot be added up."""
+    """The weights that are never negative. DuckDB rejects weights that cannot be added up."""
     if not weights:
         return frozenset()
     clause = f" WHERE {question.where.public_sql}" if question.where.public_parts else ""
@@ -134,7 +134,7 @@ class GroupEstimator:
     ) -> None:
         self.session, self.question, self.method = session, question, method
         self.formula_groups = formula_groups
-        """Groups of formulas that are combined in one number; by default all formulas may be combined."""
+        """Groups of formulas that are combined in one number. By default all formulas may be combined."""
         self.design = session.manifest.design
         self.value_mask = value_mask
         self.prepared_question = prepare_question(session, question, value_mask)
@@ -142,7 +142,7 @@ class GroupEstimator:
         check_unique_records(question.source, session, question.where.public_sql)
 
     def count_cells(self) -> Iterator[GroupCell]:
-        """Counts the rows of the answer; only simple counts are estimated yet."""
+        """Makes the rows of the answer. At this point only simple counts are estimated."""
         for public, cuts in self._cuts.items():
             counts = self._count_at_once(cuts)
             for (sensitive, mask), group_counts in zip(self.prepared_question.groups.items(), counts, strict=True):
@@ -195,7 +195,7 @@ class GroupEstimator:
         return cuts_by_key
 
     def _count_by_group(self, scan: Scan) -> dict[Key, WeightTallies]:
-        """Counts the published values of each group, in a faster way for a single count where possible."""
+        """Counts the published values of each group. For a single count it uses a faster way if possible."""
         manifest = self.session.manifest
         condition = self._write_hit_condition()
         if condition is not None:
@@ -206,7 +206,7 @@ class GroupEstimator:
         return manifest.encoding.tally_groups(self.session, scan, manifest.naming)
 
     def _write_hit_condition(self) -> str | None:
-        """The SQL condition for a published value to count as a hit; None if hits alone do not suffice.
+        """The SQL condition that makes a published value a hit; None if hits alone are not enough.
 
         If records are kept or redrawn evenly within their sub-tables, an unbiased count needs only the number of hits.
         DuckDB then need not distinguish values, and the query costs little more than a count of the published values.
@@ -236,7 +236,7 @@ class GroupEstimator:
 
     @property
     def holdings(self) -> Holdings | None:
-        """The contents of the buckets; read once for all questions."""
+        """The contents of the buckets. They are read once for all questions."""
         cache, manifest = self.session.cache, self.session.manifest
         if "holdings" not in cache:
             cache["holdings"] = manifest.encoding.read_holdings(
@@ -247,7 +247,7 @@ class GroupEstimator:
 
     @property
     def whole_tally(self) -> Tally | None:
-        """The tally of all records, if the method needs it; counted once for all questions."""
+        """The tally of all records, if the method needs it. It is counted once for all questions."""
         cache, manifest = self.session.cache, self.session.manifest
         if self.method.needs_whole and "whole" not in cache:
             ((_, measured),) = manifest.encoding.tally_groups(self.session, Scan(), manifest.naming).items()
@@ -256,7 +256,7 @@ class GroupEstimator:
         return whole_tally
 
     def _is_possible(self, cuts: Sequence[Cut], mask: Mask) -> bool:
-        """Whether a record could be in a sensitive group; always true if no condition mixes columns."""
+        """Whether a record could be in a sensitive group. It is always true if no condition mixes columns."""
         return not self.prepared_question.where.class_bits or any(
             (self.prepared_question.where.select_values(cut.bits) & mask).any() for cut in cuts
         )
@@ -266,7 +266,8 @@ class GroupEstimator:
     def _count_at_once(self, cuts: Sequence[Cut]) -> list[dict[int, Estimate]]:
         """The counts of each sensitive group, by number, as far as shared tallies suffice.
 
-        Estimating them one by one would take many times as long, because all groups share the work on the records.
+        Estimating the groups one by one would take many times as long, because all groups share the work on the
+        records.
         """
         masks = list(self.prepared_question.groups.values())
         counts_by_group: list[dict[int, Estimate]] = [{} for _ in masks]
@@ -295,7 +296,7 @@ class GroupEstimator:
         return counts_by_group
 
     def estimate_total(self, number: int, cell: GroupCell) -> Estimate:
-        """Estimates one sum of one row; a count gets its own interval."""
+        """Estimates one sum of one row. A count gets an interval of its own."""
         if number not in cell.estimates:
             cell.estimates[number] = self._compute_total(number, cell)
         return cell.estimates[number]
@@ -312,11 +313,11 @@ class GroupEstimator:
         return self._estimate_layers(self._combine_sums(factors))
 
     def estimate_combination(self, factors: Factors) -> Estimate:
-        """Estimates a linear combination of sums of several rows; as a count if it is one."""
+        """Estimates a linear combination of sums of several rows. If it is a count, it is estimated as a count."""
         return self._count_or_sum(self._combine_sums(factors))
 
     def _compute_theta(self, number: int, cut: Cut, factors: Floats) -> Floats:
-        """The contribution of a record of the cut to a sum, for each value of the domain."""
+        """What a record of the cut contributes to a sum, for each value of the domain."""
         is_wanted = self.prepared_question.where.select_values(cut.bits) & self.prepared_question.tests[
             number
         ].select_values(cut.bits)
@@ -342,9 +343,10 @@ class GroupEstimator:
     def compute_crossing_errors(
         self, number: int, steps: Sequence[Sequence[GroupCell]], share: float
     ) -> list[float | None]:
-        """For each step, the error of the cumulated count minus a share of the total count.
+        """For each step, the error of the cumulative count minus a share of the total count.
 
-        Records with equal contributions are merged first: there are many steps, and each error involves all of them.
+        Records with equal contributions are merged first, because there are many steps and each error involves all
+        records.
         """
         parts: dict[bytes, tuple[Floats, list[list[Tally]]]] = {}
         for step, cells in enumerate(steps):
@@ -370,9 +372,11 @@ class GroupEstimator:
         return errors_by_step
 
     def compute_ratio_bounds(self, upper: Factors, lower: Factors) -> tuple[float, float]:
-        """Bounds on a ratio: it is a mean of the ratios of single records, if every record counts in the denominator.
+        """Bounds on a ratio.
 
-        A share lies between 0 and 1; the mean of a score lies between the smallest and the largest score.
+        If every record counts in the denominator, the ratio is a mean of ratios of single records.
+
+        A share lies between 0 and 1. The mean of a score lies between the smallest and the largest score.
         """
         least, most = math.inf, -math.inf
         for public in dict.fromkeys((*upper, *lower)):
@@ -408,7 +412,7 @@ class GroupEstimator:
         return Estimate.of(moments, self.method.label, self.method.assumption, note)
 
     def _estimate_layers(self, combination: Combination) -> Estimate:
-        """Estimates the uncertain part; the errors of the layers are added up."""
+        """Estimates the uncertain part. The errors of the layers are added up."""
         if not combination.layers:
             return Estimate.exact(combination.constant)
         moments = [self._compute_moments(layer) for layer in combination.layers]
@@ -427,7 +431,7 @@ class GroupEstimator:
         if self.method.total is None:
             if self.method is next(iter(self.session.manifest.methods.values())):
                 raise QueryError(
-                    f"this release only supports counts; it does not support {ONLY_COUNTS}.",
+                    f"this release supports only counts, and not {ONLY_COUNTS}.",
                     code="only-counts",
                     fields={"by": "release"},
                 )

@@ -1,4 +1,7 @@
-"""Explains errors about values that the release cannot contain: without an error, a typo would look like a zero."""
+"""Explains errors about values that the release cannot contain.
+
+Without such an error, a typo would look like a zero.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,17 @@ class AbsentValue:
     column: str
     text: str
     existing_values: Sequence[str]
-    """The existing values, or some of them."""
+    """The existing values, or some of the existing values."""
     is_protected: bool
 
     @property
     def nearest_value(self) -> str | None:
-        """The most similar existing value; the search takes a moment."""
+        """The most similar existing value. The search takes a moment."""
         return find_nearest(self.text, self.existing_values)
 
     @property
     def sentence(self) -> str:
-        """The sentence about it in the answer."""
+        """The sentence about this value in the answer."""
         if self.is_protected:
             return explain_missing_name(
                 self.text, self.existing_values, f"{self.column!r} has no value", most=NAMED_VALUES
@@ -47,7 +50,7 @@ class AbsentValue:
 
 
 def explain_missing_value(value: Value, manifest: Manifest) -> QueryError:
-    """The error for a value outside the domain of the protected columns."""
+    """Makes the error for a value outside the domain of the protected columns."""
     name, domain = manifest.sensitive_name, manifest.domain
     if len(manifest.sensitive_columns) > 1 and len(split_value(value)) != len(manifest.sensitive_columns):
         return QueryError(
@@ -60,7 +63,7 @@ def explain_missing_value(value: Value, manifest: Manifest) -> QueryError:
         kind = _KINDS[manifest.sensitive_types[0]]
         hint = "and None stands for a missing value" if lookalikes[0] is None else f"such as {lookalikes[0]!r}"
         return QueryError(
-            f"{name!r} has no value {value!r}: its values are {kind}, {hint}.",
+            f"{name!r} has no value {value!r}. Its values are {kind}, {hint}.",
             code="value-of-other-type",
             fields={"column": name},
         )
@@ -70,13 +73,13 @@ def explain_missing_value(value: Value, manifest: Manifest) -> QueryError:
 
 
 def describe_missing_value(text: str, column: str, values: Sequence[Value], what: str = "value") -> str:
-    """The sentence about a value, or a group of values, that a column does not have."""
+    """The sentence about a value or a group that a column does not have."""
     existing_labels = [display(value) for value in dict.fromkeys(values)]
     return explain_missing_name(text, existing_labels, f"{column!r} has no {what}", most=NAMED_VALUES)
 
 
 def explain_missing_range(text: str, column: str, bins: Ranges) -> QueryError:
-    """The error for a string that is not a range of a column published in ranges."""
+    """Makes the error for a string that is not a range of a column published in ranges."""
     return QueryError(
         explain_missing_name(text, bins.labels, f"{column!r} has no range"),
         code="unknown-range",

@@ -1,4 +1,4 @@
-"""Confidence intervals of estimates, one or thousands, by the same rule."""
+"""Confidence intervals of one estimate or of thousands, by the same rule."""
 
 from __future__ import annotations
 
@@ -13,41 +13,47 @@ from sfumato._core.array_types import Counts, Floats
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Moments
 
-# Intervals from the exact distribution of a count, where few hits are expected from other values.
+# Intervals from the exact distribution of a count, used if few hits are expected from other values.
 #
-# The hits of a count c among R records are a sum of two binomials, of c records at the chance p and of R - c at the
-# chance q. Rank the numbers of hits by their likelihood under c relative to their best count. A count is accepted if
-# the better ranked numbers of hits have together less than the level; the interval is the hull of the accepted counts.
+# The hits of a count c among R records are a sum of two binomials: c records with the probability p, and R - c with q.
+# The numbers of hits are ranked by their likelihood under c relative to their best count. A count is accepted if the
+# better ranked numbers of hits together have a probability below the level. The interval is the hull of the accepted
+# counts.
 # Source: Feldman and Cousins 1998, for a Poisson number with a background; here for two binomials.
 # Notation: p = wanted, q = other, R = rows, c = count.
 
 FEW_EXPECTED_HITS = 10.0
-"""The exact distribution is used below this number of expected hits from other values, so no outcome decides it."""
+"""The exact distribution is used below this number of expected hits from other values, so the outcome does not
+matter.
+"""
 MOST_HITS = 512
-"""The score interval is used from this number of hits: it is as good, and exact tables grow with its square."""
+"""From this number of hits on, the score interval is used.
+
+It is as good, and the size of exact tables grows with the square of the hits.
+"""
 SMALL_ROWS = 100
 LARGE_CHANCE = 0.25
-"""Up to `SMALL_ROWS`, or above `LARGE_CHANCE`, every distribution and count is computed; otherwise a selection."""
+"""Up to `SMALL_ROWS`, or above `LARGE_CHANCE`, every distribution and count is computed, and otherwise a selection."""
 SPACING = 0.04
-"""The relative spacing of the selected numbers of rows; it neglects only this share of the variance."""
+"""The relative spacing of the selected numbers of rows. Only this share of the variance is neglected."""
 WIDEST_SPACING = 0.1
 ROUNDING = 1e-6
 FEW_ROOT = 2.0
 FINENESS = 16
-"""The number of counts per standard deviation of the hits, where not all counts are computed."""
+"""The number of counts per standard deviation of the hits, if not all counts are computed."""
 REACH = 5.0
 """The range of hits to compute, in standard deviations."""
 NEGLIGIBLE_CHANCE = 1e-12
-"""Chances below this are rounding error and count as zero."""
+"""Probabilities below this are rounding errors and count as zero."""
 EQUAL_DIGITS = 10
-"""Ratios that agree in this number of digits are equal: rounding must not decide between mirrored outcomes."""
+"""Ratios that agree in this number of digits are equal, because rounding must not decide between mirrored outcomes."""
 FIRST_HITS = 16
 
 
 def invert_hits(chances: Floats, rows: Counts, hits: Counts, level: float) -> tuple[Floats, Floats]:
-    """The least and the largest count that agree with the hits among the rows, for each pair of hits and rows.
+    """The smallest and the largest count that agree with the hits among the rows, for each pair of hits and rows.
 
-    `chances` holds two rows: the chance of a hit for a record with a wanted value, and for any other record.
+    `chances` has two rows: the probability of a hit for a record with a wanted value, and for any other record.
     """
     all_ends = np.empty((2, len(rows)))
     tops = FIRST_HITS << np.maximum(np.ceil(np.log2((hits + 1) / FIRST_HITS)), 0).astype(np.int64)
@@ -66,7 +72,10 @@ def invert_hits(chances: Floats, rows: Counts, hits: Counts, level: float) -> tu
 
 
 def _select_row_numbers(rows: Counts, wanted_chances: Floats) -> Counts:
-    """The numbers of rows whose distributions represent all others: all small ones, then at a constant ratio."""
+    """The numbers of rows whose distributions represent all others.
+
+    All small numbers are included, and then numbers at a constant ratio.
+    """
     ratio = np.log1p(np.minimum(SPACING / wanted_chances, WIDEST_SPACING))
     first = SMALL_ROWS + 1
     steps = np.floor(np.log(np.maximum(rows, first) / first) / ratio + ROUNDING)
@@ -92,26 +101,29 @@ class HitDistribution:
         return self.rows * self.other_chance + count * (self.wanted_chance - self.other_chance)
 
     def list_counts(self, most_hits: float) -> Floats:
-        """The counts to compute, up to one with this number of expected hits."""
+        """The counts to compute, up to a count with this number of expected hits."""
         difference, first = self.wanted_chance - self.other_chance, self.expect_hits(0)
         most = math.ceil(max(most_hits - first, 0.0) / difference) + 1
         if self.is_whole:
             return np.arange(min(most, self.rows) + 1.0)
         # The limit has as many expected hits as a full table of the largest size that this distribution represents.
-        # Above its own rows the generating function belongs to no distribution, but it is close to one.
+        # Above the number of rows, the generating function is not exactly that of a distribution, but close to one.
         largest = self.rows * (1 + WIDEST_SPACING) + 1
         most = min(most, math.ceil((largest * self.wanted_chance - first) / difference))
-        # The square root of a number of hits has nearly constant standard deviation, one half. Where few hits are
+        # The square root of a number of hits has a nearly constant standard deviation of one half. If few hits are
         # expected, a single hit matters more, so the steps are half as long.
         low, high, step = math.sqrt(first), math.sqrt(self.expect_hits(most)), 0.5 / FINENESS
         roots = [np.arange(low, FEW_ROOT, step / 2), np.arange(max(low, FEW_ROOT), high + step, step)]
         return np.unique(np.rint(np.clip((np.concatenate(roots) ** 2 - first) / difference, 0, most)))
 
     def compute_chances(self, counts: Floats, size: int) -> Floats:
-        """The chance of each number of hits below an odd size, one row for each count; from the generating function."""
+        """The probability of each number of hits below an odd size, from the generating function.
+
+        There is one row for each count.
+        """
         turns = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
         log_wanted, log_other = (np.log1p(chance * (turns - 1)) for chance in (self.wanted_chance, self.other_chance))
-        if self.is_whole:  # each further count multiplies by the same factor
+        if self.is_whole:  # each further count multiplies the function by the same factor
             spectrum = np.tile(np.exp(log_wanted - log_other), (len(counts), 1))
             spectrum[0] = np.exp(self.rows * log_other)
             np.multiply.accumulate(spectrum, axis=0, out=spectrum)
@@ -130,8 +142,8 @@ def find_accepted_counts(distribution: HitDistribution, top: int, level: float) 
         counts, min(distribution.rows + 1, math.ceil(expected_hits + REACH * math.sqrt(expected_hits) + REACH**2)) | 1
     )
     best = chances.max(axis=0)
-    # More hits than the largest count predicts would favour a larger count, if there were any. Without this line they
-    # would all be the best outcomes of the largest count, and the upper ends would be too low.
+    # More hits than the largest count predicts would favour a larger count if one existed. Without this line, all such
+    # outcomes would be the best outcomes of the largest count, and the upper ends would be too low.
     best[round(expected_hits) :] = best[round(expected_hits)]
     # Sorting one integer that packs rank and hits is many times faster than sorting ranks with their indices.
     ranks = np.rint((1 - chances / best) * 10**EQUAL_DIGITS).astype(np.int64)
@@ -140,12 +152,12 @@ def find_accepted_counts(distribution: HitDistribution, top: int, level: float) 
     cumulated_chances = np.cumsum(np.take_along_axis(chances, ordered & ((1 << bits) - 1), axis=1)[:, :-1], axis=1)
     last = (cumulated_chances < level - NEGLIGIBLE_CHANCE).sum(axis=1, keepdims=True)
     is_accepted = ranks <= np.take_along_axis(ordered, last, axis=1) >> bits  # equal outcomes are accepted together
-    is_accepted[-1] |= ~is_accepted.any(axis=0)  # more hits than any count predicts
+    is_accepted[-1] |= ~is_accepted.any(axis=0)  # there are more hits than any count predicts
     first = is_accepted[:, :top].argmax(axis=0)
     last = len(counts) - 1 - is_accepted[::-1, :top].argmax(axis=0)
     if distribution.is_whole:
         return np.stack([counts[first], counts[last]])
-    # Half of the counts between two computed ones belong to each of them.
+    # The counts between two computed counts are divided equally between these two.
     edges = np.concatenate([counts[:1], (counts[1:] + counts[:-1]) / 2, counts[-1:]])
     return np.stack([edges[first], edges[last + 1]])
 
@@ -159,7 +171,7 @@ def check_level(level: float) -> None:
     """Rejects a level outside (0, 1)."""
     if not 0 < level < (1 + level) / 2 < 1:
         raise QueryError(
-            f"the level is {level}, and must lie between 0 and 1, such as 0.95.",
+            f"the level is {level}, but it must lie between 0 and 1, such as 0.95.",
             code="invalid-level",
             fields={"level": level},
         )
@@ -172,20 +184,22 @@ def compute_quantile(level: float) -> float:
 
 
 def compute_standard_errors(moments: Moments) -> Floats:
-    """The standard errors at the estimates, clipped to the possible range of a count; not-a-number if unknown."""
+    """The standard errors at the estimates, clipped to the possible range of a count; NaN if unknown."""
     nearest = np.clip(moments.centre, moments.least, moments.most)
     return np.asarray(np.sqrt(np.maximum(moments.base + moments.slope * nearest, 0.0)))
 
 
 def compute_score_ends(moments: Moments, level: float) -> tuple[Floats, Floats]:
-    """Solves (value - c)² <= z² (base + slope c) for c: all counts that a test at this level would not reject.
+    """Solves (value - c)² <= z² (base + slope c) for c.
+
+    These are the counts that a test at this level would not reject.
 
     Source: Wilson 1927 for one binomial; here for the sum of two.
     """
     value, squared = moments.centre, compute_quantile(level) ** 2
     shift = squared * moments.slope / 2
-    # (value + shift)² - value² + z² base, written so that the square of a large sum does not swallow the rest. Below
-    # zero no count fits: the variance would be negative wherever the estimate lies.
+    # (value + shift)² - value² + z² base, written so that the square of a large sum does not hide the other terms.
+    # Below zero no count fits, because the variance would be negative for every estimate.
     half = np.sqrt(np.maximum(shift * (2 * value + shift) + squared * moments.base, 0.0))
     return value + shift - half, value + shift + half
 
@@ -199,13 +213,13 @@ def compute_one_error_interval(moments: Moments, level: float) -> tuple[Floats, 
 
 
 def compute_intervals(moments: Moments, level: float) -> tuple[Floats, Floats]:
-    """The intervals within the possible ranges of counts; not-a-number where no error is known.
+    """The intervals within the possible ranges of counts; NaN if no error is known.
 
-    They contain the counts that a test at this level would not reject. The test uses the exact distribution where few
-    hits are expected from other values, and the score elsewhere. The choice depends only on the design and the number
-    of rows. The exception is a number of hits so large that both tests agree and the exact distribution would fill the
-    memory. One standard error around the estimate is included, so that an estimate far outside its range does not look
-    certain.
+    They contain the counts that a test at this level would not reject. The test uses the exact distribution if few hits
+    are expected from other values, and the score otherwise. This choice depends only on the design and the number of
+    rows. There is one exception: for very many hits the score is used, because both tests agree and the exact
+    distribution would fill the memory. One standard error around the estimate is included, so that an estimate far
+    outside its range does not look certain.
     """
     low, high = compute_score_ends(moments, level)
     wanted_chances, other_chances = moments.hit_chances

@@ -59,18 +59,18 @@ def answer_public_query(session: Session, select: Tree) -> Answer:
 
 
 def _explain_hidden_columns(session: Session, select: Tree) -> str | None:
-    """Explains that * leaves out the protected columns, which rows do not show."""
+    """Explains that * leaves out the protected columns, because rows do not show them."""
     if not public_queries.has_release(select) or not any(expression.is_star for expression in select.expressions):
         return None
     names = session.manifest.sensitive_columns
     explanation = (
         "is protected, so rows do not show it" if len(names) == 1 else "are protected, so rows do not show them"
     )
-    return f"{format_values(names, len(names))} {explanation}; count with GROUP BY."
+    return f"{format_values(names, len(names))} {explanation}; count its values with GROUP BY."
 
 
 def _name_columns(expressions: Sequence[Tree]) -> list[Tree]:
-    """The columns of the answer with their names; * keeps its own names."""
+    """The columns of the answer with their names. The columns of * keep their names."""
     return [
         expression
         if isinstance(expression, exp.Alias | exp.Column | exp.Star | exp.Columns)
@@ -91,7 +91,7 @@ def _put_in_order(select: Tree) -> None:
 
 
 def check_answer_names(names: Sequence[str]) -> None:
-    """Refuses columns of an answer that differ only by capital letters."""
+    """Refuses an answer in which the names of two columns differ only by capital letters."""
     if len({name.lower() for name in names}) != len(names):
         raise QueryError("two columns of the answer have the same name; rename one with AS.", code="repeated-column")
 
@@ -131,7 +131,7 @@ def _read_rows(session: Session, sql: str) -> pa.Table:
 def _list_number_columns(select: Tree, table: pa.Table) -> list[str]:
     """The columns that hold exact numbers: numeric aggregates."""
     if len(select.expressions) != table.num_columns:
-        return []  # * stands for several columns, and no aggregate can stand beside it
+        return []  # * stands for several columns, and cannot be combined with an aggregate
     pairs = zip(select.expressions, table.schema, strict=True)
     return [
         field.name
@@ -145,7 +145,10 @@ def _make_exact(value: float | Decimal | None) -> Estimate:
 
 
 def _has_no_records(session: Session, select: Tree) -> bool:
-    """Whether no record satisfies the condition: a sum may be zero, and HAVING may remove all groups."""
+    """Whether no record satisfies the condition.
+
+    Results alone do not show this: a sum may be zero, and HAVING may remove all groups.
+    """
     count_select = exp.Select(expressions=[exp.Count(this=exp.Star())])
     for name in ("from", "from_", "joins", "where"):
         count_select.set(name, select.copy().args.get(name))
@@ -154,7 +157,7 @@ def _has_no_records(session: Session, select: Tree) -> bool:
 
 
 def _may_have_no_records(select: Tree, rows: list[dict[str, Any]], numbers: list[str]) -> bool:
-    """Whether an answer may rest on no record at all."""
+    """Whether it is possible that no record contributes to an answer."""
     if select.args.get("group") or not numbers:
         return not rows
     return all(not row[name].value > 0 and not row[name].value < 0 for row in rows for name in numbers)

@@ -20,7 +20,7 @@ class Limits:
 
     @property
     def timeout_error(self) -> QueryError:
-        """The error for a question that exceeds its time."""
+        """Makes the error for a question that exceeds its time."""
         return QueryError(
             f"the question takes longer than {self.seconds:g} seconds; allow more time (`timeout=`), or ask for "
             "fewer groups.",
@@ -30,7 +30,7 @@ class Limits:
 
     @property
     def memory_error(self) -> QueryError:
-        """The error for a question that exceeds its memory."""
+        """Makes the error for a question that exceeds its memory."""
         return QueryError(
             f"the question takes more memory than {self.memory}; group by fewer or coarser columns, and select fewer.",
             code="out-of-memory",
@@ -40,17 +40,20 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The time limit of one question, counted from before it is parsed."""
+    """The time limit of one question. The time begins before the question is parsed."""
 
     limits: Limits = field(default_factory=Limits)
     start_time: float = field(default_factory=time.monotonic)
 
     @property
     def seconds_left(self) -> float:
-        """The seconds left; negative when the time is over."""
+        """The remaining seconds; negative if the time is over."""
         return self.start_time + self.limits.seconds - time.monotonic()
 
     def check(self) -> None:
-        """Raises an error when the time is over; DuckDB's interrupt does not reach Python code."""
+        """Raises an error if the time is over.
+
+        Python code needs this check, because DuckDB's interrupt does not reach it.
+        """
         if self.seconds_left <= 0:
             raise self.limits.timeout_error

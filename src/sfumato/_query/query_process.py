@@ -1,7 +1,7 @@
-"""Runs questions in a separate process, which is killed when the time is over.
+"""Runs questions in a separate process, which is killed if the time is over.
 
-Within one process, a question only stops where the code checks the clock. A command can leave the question to a child
-process, which can be killed at any point.
+Within one process, a question stops only at points where the code checks the clock. A command can give the question to
+a child process, which can be killed at any point.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ GRACE = 1.0
 MAX_WAIT = 60.0
 """The longest time in seconds of a single wait."""
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
-"""A fork starts at once; where forking is not safe, a new process loads everything again."""
+"""The way to start a process. A fork starts at once. If forking is not safe, a new process loads everything again."""
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 BEGUN, ENDED, ANSWERED, FAILED = "begun", "ended", "answered", "failed"
-"""Messages from a child: a question begins, it ends, its answer, or why the child stops."""
+"""The messages from a child: a question begins, a question ends, an answer, or the reason why the child stops."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,10 @@ class QueryJob:
     totals: Sequence[AnyTable] = ()
     timeout: float = DEFAULT_SECONDS
     folder: Path = field(init=False)
-    """The folder of the files. A store's files are fetched before the fork, because a child has no threads to do it."""
+    """The folder of the files.
+
+    Files in a store are fetched before the fork, because a child has no threads for this.
+    """
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", self.release.folder)
@@ -82,9 +85,9 @@ class QueryJob:
 
 
 def ask_in_child(job: QueryJob, progress: Progress = lambda done, total: None) -> list[Outcome]:
-    """Answers every question in order; one that takes too long yields its error.
+    """Answers every question in order. A question that takes too long yields its error.
 
-    A question that does not stop in time is killed with its process, and another process continues.
+    If a question does not stop in time, its process is killed, and another process continues with the next question.
     """
     outcomes: dict[int, Outcome] = {}
     progress(0, len(job.questions))
@@ -97,14 +100,14 @@ def ask_in_child(job: QueryJob, progress: Progress = lambda done, total: None) -
 
 
 def _receive_answers(job: QueryJob, questions: Sequence[str]) -> Iterator[tuple[int, Outcome]]:
-    """Yields the answers of one child as they arrive; the last is an error if a question ends the child."""
+    """Yields the answers of one child as they arrive. If a question ends the child, the last answer is an error."""
     context: Any = multiprocessing.get_context(START_METHOD)
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_ask, args=(job, questions, theirs), daemon=True)
     try:
         with _defer_interrupts(), warnings.catch_warnings():
-            # Python warns about threads that a fork does not copy. numpy and Arrow recreate theirs after a fork, and a
-            # command has no others yet.
+            # Python warns about threads that a fork does not copy. numpy and Arrow recreate their threads after a fork,
+            # and a command has no other threads yet.
             warnings.simplefilter("ignore", DeprecationWarning)
             child.start()
         theirs.close()
@@ -118,7 +121,7 @@ def _receive_answers(job: QueryJob, questions: Sequence[str]) -> Iterator[tuple[
 
 @contextmanager
 def _defer_interrupts() -> Iterator[None]:
-    """Defers interrupts: Python runs hooks during a fork, and an exception in them would be lost."""
+    """Defers interrupts, because Python runs hooks during a fork and an exception in a hook would be lost."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread is interrupted
         yield
         return
@@ -137,7 +140,7 @@ def _defer_interrupts() -> Iterator[None]:
 
 
 def _read_answers(child: Connection, job: QueryJob, missing_count: int) -> Iterator[tuple[int, Outcome]]:
-    """Yields the answers that a child sends, until none is missing or a question has ended it."""
+    """Yields the answers that a child sends, until there are all answers or a question has ended the child."""
     current_question, deadline = None, math.inf
     while missing_count:
         while not child.poll(min(max(deadline - time.monotonic(), 0.0), MAX_WAIT)):
@@ -148,7 +151,8 @@ def _read_answers(child: Connection, job: QueryJob, missing_count: int) -> Itera
             event, number, content = child.recv()
         except EOFError:
             lost_error = QueryError(
-                "the question was stopped from outside, perhaps because memory is full; ask for less.",
+                "the question was stopped from outside, perhaps because the memory is full; select fewer rows, "
+                "columns or groups.",
                 code="process-ended",
             )
             if current_question is None:
@@ -193,14 +197,14 @@ def _ask(job: QueryJob, questions: Sequence[str], parent: Connection) -> None:
 def _answer_single(
     runner: QueryRunner, questions: Sequence[str], on_begin: Callable[[int], None]
 ) -> Iterator[tuple[int, Outcome]]:
-    """Yields the answer of a single question, whose error is the error of the whole command."""
+    """Yields the answer of a single question. An error of this question is an error of the whole command."""
     for number, sql in enumerate(questions):
         on_begin(number)
         yield number, runner.ask(sql)
 
 
 def _end_with_parent() -> None:
-    """Ends this process when its parent is gone, so that no question outlives the command."""
+    """Ends this process if its parent no longer exists, so that no question runs longer than the command."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

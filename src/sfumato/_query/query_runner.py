@@ -37,21 +37,21 @@ from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import AnyMethod
 
 ROUGH_ERROR = 0.5
-"""A standard error above this share of its number is large."""
-DECIDED_BY_ESTIMATES = "{} depends on estimates, partly on chance, and has no error of its own"
-PICKED_NOTE = "CASE chose between numbers by an estimate, partly by chance, and the errors do not include this"
+"""A standard error above this share of its number counts as large."""
+DECIDED_BY_ESTIMATES = "{} depends on estimates and thus partly on chance, and its error is unknown"
+PICKED_NOTE = "CASE selected numbers by an estimate and thus partly by chance, which the errors do not include"
 SUBTOTALS_NOTE = "a subtotal has no value in the columns that it sums over"
-NO_SAMPLING = "a sample would only make the error larger; leave it out to count all records."
+NO_SAMPLING = "a sample would only make the error larger; leave out the sample to count all records."
 SELECTS_NOISE = (
-    "rows were chosen or ordered by an estimate: the top rows are there partly by chance, and their numbers are "
-    "likely to be too far from zero"
+    "rows were selected or ordered by an estimate, so the top rows are partly there by chance, and their numbers are "
+    "probably too far from zero"
 )
-JOINT_INTERVALS = "; intervals hold together (Bonferroni over {} numbers)"
+JOINT_INTERVALS = "; all intervals hold simultaneously (Bonferroni over {} numbers)"
 
 
 @dataclass(frozen=True)
 class QueryRunner:
-    """A release to ask, with the tables of the analyst and the limits of a question."""
+    """A release for questions, with the tables of the analyst and the limits of a question."""
 
     open_release: OpenRelease
     attached_tables: Mapping[str, pa.Table] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class QueryRunner:
     method: str | None = None
     is_simultaneous: bool = False
     adjuster: CountAdjuster | None = None
-    """Adjusts counts, beside the estimates."""
+    """Adjusts counts; the adjusted numbers appear in addition to the estimates."""
 
     def ask(self, sql: str) -> Answer:
         """Answers one SQL query."""
@@ -161,7 +161,7 @@ class QueryRunner:
             clauses = {name for name, argument in select.args.items() if argument}
             if clauses - {"expressions", "from", "from_", "where"}:
                 raise QueryError(
-                    "a condition cannot contain GROUP BY, ORDER BY or LIMIT; use a whole query for these.",
+                    "a condition cannot contain GROUP BY, ORDER BY or LIMIT; write a complete query instead.",
                     code="not-a-condition",
                 )
             value_mask = None if isinstance(value, EllipsisType) else self._make_value_mask(value)
@@ -188,7 +188,7 @@ class QueryRunner:
 
 
 def propose_method(runner: QueryRunner, counts: Sequence[Estimate]) -> str | None:
-    """Proposes another method, if some counts by the default one have large errors."""
+    """Proposes another method if some counts by the default method have large errors."""
     manifest = runner.open_release.manifest
     if runner.method not in (None, next(iter(manifest.methods))):
         return None
@@ -200,7 +200,7 @@ def propose_method(runner: QueryRunner, counts: Sequence[Estimate]) -> str | Non
 
 @contextmanager
 def _limit_recursion() -> Iterator[None]:
-    """Turns a recursion error into a message: Python's depth also depends on the caller's stack."""
+    """Turns a recursion error into a message. The depth that Python allows also depends on the caller's stack."""
     try:
         yield
     except RecursionError as error:
@@ -215,7 +215,7 @@ def _check(select: Tree, session: Session) -> None:
 
 
 def find_method(manifest: Manifest, name: str | None) -> AnyMethod:
-    """The estimator of this name, or the default one."""
+    """The estimator with this name, or the default estimator."""
     methods = manifest.methods
     method = next(iter(methods.values())) if name is None else methods.get(name)
     if method is None:
@@ -224,12 +224,12 @@ def find_method(manifest: Manifest, name: str | None) -> AnyMethod:
 
 
 def list_methods(manifest: Manifest) -> tuple[str, ...]:
-    """Lists the estimators for analysts, the default one first."""
+    """Lists the estimators for analysts, with the default estimator first."""
     return tuple(name for name, method in manifest.methods.items() if not method.is_reproduction)
 
 
 def explain_unknown_method(manifest: Manifest, name: str) -> QueryError:
-    """The error for an unknown estimator, with the existing ones."""
+    """Makes the error for an unknown estimator, with the names of the existing estimators."""
     method_names = ", ".join(list_methods(manifest))
     return QueryError(
         f"the method {name!r} is unknown for {manifest.mechanism_name!r}; use {method_names}.",
@@ -239,7 +239,7 @@ def explain_unknown_method(manifest: Manifest, name: str) -> QueryError:
 
 
 def _register_values(session: Session) -> None:
-    """Registers the domain as a table: the index of each value and its part in each column.
+    """Registers the domain as a table, with the index of each value and its part in each column.
 
     Each level of a hierarchy is one more column.
     """

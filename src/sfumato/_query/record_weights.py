@@ -19,7 +19,9 @@ def compute_record_weights(manifest: Manifest, folder: Path, value: Value, metho
     """Computes a weight for each record, in the order of the data files."""
     compute_weights = find_method(manifest, method).compute_weights
     if compute_weights is None:
-        raise QueryError("this release has no weights by record; ask for counts instead.", code="no-record-weights")
+        raise QueryError(
+            "this release has no weights for single records; query counts instead.", code="no-record-weights"
+        )
     if value not in manifest.domain:
         raise explain_missing_value(value, manifest)
     theta = (np.arange(len(manifest.domain)) == manifest.domain.index(value)).astype(np.float64)

@@ -1,4 +1,4 @@
-"""The analyst's view of a release: open it, read its guarantee, ask questions."""
+"""The analyst's interface to a release, to open it, read its guarantee and ask questions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Release:
     path: Path | Address
     manifest: Manifest
     local_folder: Path
-    """The folder of the files; for a release in a store, of the fetched copies."""
+    """The folder of the files. For a release in a store, it has the fetched copies."""
     store_address: Address | None = None
     """The address of a release in a store."""
 
@@ -83,7 +83,7 @@ class Release:
 
     @classmethod
     def open(cls, path: str | Path) -> Release:
-        """Opens a release directory, a .zip, or a release in a store; it executes and trusts no content.
+        """Opens a release directory, a .zip, or a release in a store. No content is executed or trusted.
 
         A release in a store is copied to a private folder, which is removed with the Release object. Its description is
         fetched at once, and its records at the first question.
@@ -114,7 +114,7 @@ class Release:
 
     @cached_property
     def folder(self) -> Path:
-        """The folder of all files; the records of a store are fetched now."""
+        """The folder of all files. Records in a store are fetched now."""
         if self.store_address is not None:
             fetch(self.store_address, self.local_folder, [*self.manifest.data_files, *self.manifest.copies])
             read_folder(self.local_folder)
@@ -141,7 +141,7 @@ class Release:
 
     @property
     def columns(self) -> list[tuple[str, str, str]]:
-        """Each column: name, type and role (public or protected, its ranges, its level)."""
+        """The name, the type and the role of each column (public or protected, with ranges and level)."""
         return list_askable_columns(self.manifest)
 
     @property
@@ -158,7 +158,7 @@ class Release:
 
     @property
     def guarantee(self) -> GuaranteeStatement:
-        """The privacy guarantee: in short, exactly, and what else the release discloses."""
+        """The privacy guarantee in a short and an exact form, with details about what else the release discloses."""
         return self.manifest.guarantee
 
     @cached_property
@@ -188,16 +188,16 @@ class Release:
     ) -> Estimate:
         """Estimates how many records hold `value` (None: missing) and satisfy a condition.
 
-        Without a value, the rows that satisfy the condition are counted; exactly, if it is on public columns. The value
-        of a compound is a tuple. With an engine, the condition must be one that `count_many` supports.
+        Without a value, all rows that satisfy the condition are counted. This count is exact if the condition is on
+        public columns. The value of a compound is a tuple. With an engine, `count_many` must support the condition.
         """
         if engine is None:
             return self._make_runner(method=method).count(value, where)
         query = parse_simple_count(parse(f"SELECT COUNT(*) FROM {TABLE}{_write_where(where)}"), self.manifest)
         if query is None or not (query.values is None or isinstance(value, EllipsisType)):
             raise QueryError(
-                "with an engine, conditions compare columns with values (=, IN, BETWEEN, <, >, IS NULL), joined by "
-                "AND, with the sensitive column once; ask other questions without an engine.",
+                "with an engine, conditions can only compare columns with values (=, IN, BETWEEN, <, >, IS NULL), "
+                "joined by AND, with the sensitive column at most once; use no engine for other conditions.",
                 code="unsupported-with-engine",
             )
         count_query = query if isinstance(value, EllipsisType) else CountQuery(query.where, (value,))
@@ -207,10 +207,10 @@ class Release:
     def count_many(
         self, queries: Sequence[CountQuery], *, method: str | None = None, engine: Engine | None = None
     ) -> Estimates:
-        """Answers thousands of counts in one pass over the release, each as `count` would.
+        """Answers thousands of counts in one pass over the release, with the same results as `count`.
 
-        With an engine, each file of the records is counted where the engine works, and need not be accessible from
-        here.
+        With an engine, each file of the records is counted where the engine runs. This process needs no access to the
+        files.
         """
         if engine is None:
             return count_many(self.manifest, self.folder, queries, method)
@@ -225,7 +225,7 @@ class Release:
         return self._estimate_number(f"AVG({column})", where, method)
 
     def share(self, condition: str, *, where: str | None = None, method: str | None = None) -> Estimate:
-        """Estimates the share of the records that satisfy `where` for which a condition also holds."""
+        """Estimates the share of records that satisfy a condition, among the records that satisfy `where`."""
         return self._estimate_number(f"COUNT(*) FILTER (WHERE {condition}) / COUNT(*)", where, method)
 
     def crosstab(
@@ -256,9 +256,11 @@ class Release:
         consistent: bool = False,
         totals: Sequence[AnyTable] = (),
     ) -> Answer:
-        """Counts the records of each value of a column; with edges, of each range `[a,b)` of a number.
+        """Counts the records of each value of a column.
 
-        `consistent` and `totals` work as in `sql`; with edges, totals name the ranges.
+        With edges, counts the records of each range `[a,b)` of a number.
+
+        `consistent` and `totals` work as in `sql`. With edges, totals name the ranges.
         """
         name = quote_name(column)
         if edges is None:
@@ -286,12 +288,12 @@ class Release:
         timeout: float = DEFAULT_SECONDS,
         memory: str = DEFAULT_MEMORY,
     ) -> Answer:
-        """Answers a SELECT about `release`: every number that depends on the sensitive column comes with its error.
+        """Answers a SELECT about `release`. Every number that depends on the sensitive column has an error.
 
         `attach` names tables of your own (files, frames, Arrow tables) that the query may join. With `simultaneous`,
-        all intervals of the answer hold together at their level. With `consistent`, each COUNT(*) gets a second column
-        without negative numbers, which adds up to the exactly known totals. With `totals` (CSV files or frames of
-        columns of the answer and `total`), it also adds up to these.
+        all intervals of the answer hold simultaneously at their level. With `consistent`, each COUNT(*) gets a second
+        column without negative numbers, which adds up to the exactly known totals. With `totals` (CSV files or frames
+        with columns of the answer and a column `total`), it also adds up to these totals.
         """
         runner = self._make_runner(
             method=method,
@@ -312,9 +314,10 @@ class Release:
         timeout: float = DEFAULT_SECONDS,
         progress: Progress = lambda done, total: None,
     ) -> list[Answer | SfumatoError]:
-        """Answers many SQL questions in order, simple counts in one pass over the release.
+        """Answers many SQL questions in order. Simple counts take one pass over the release.
 
-        A question that fails yields its error in its place. The timeout applies to each question that runs alone.
+        If a question fails, its error takes the place of its answer. The timeout applies to each question that runs
+        alone.
         """
         tables = {name: read_attached_table(name, table) for name, table in (attach or {}).items()}
         limits = Limits(timeout, DEFAULT_MEMORY)
@@ -329,7 +332,7 @@ class Release:
         return compute_record_weights(self.manifest, self.folder, value, method)
 
     def open_session(self, timeout: float = DEFAULT_SECONDS) -> AbstractContextManager[Session]:
-        """Opens a connection that can read only this release, for a limited number of seconds."""
+        """Opens a connection that can read only this release, for a limited time in seconds."""
         return self._open_release.open_session(clock=Clock(Limits(timeout)))
 
     def _make_runner(
@@ -360,7 +363,7 @@ class Release:
         return list_methods(self.manifest)
 
     def check_method(self, name: str | None) -> None:
-        """Rejects an estimator that is not for analysts, such as one that only reproduces a paper."""
+        """Rejects an estimator that is not for analysts, such as an estimator that only reproduces a paper."""
         if name is not None and name not in self.methods:
             raise explain_unknown_method(self.manifest, name)
 
@@ -370,6 +373,6 @@ def _write_where(condition: str | None) -> str:
 
 
 def _order_by_ranges(answer: Answer, column: str, labels: Sequence[str]) -> Answer:
-    """Sorts an answer by range, with the rows outside every range last."""
+    """Sorts an answer by range. Rows outside all ranges come last."""
     places = {label: place for place, label in enumerate(labels)}
     return replace(answer, rows=tuple(sorted(answer.rows, key=lambda row: places.get(row[column], len(labels)))))

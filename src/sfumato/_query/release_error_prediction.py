@@ -1,4 +1,4 @@
-"""Predicts the errors of counts from the published design alone, before any question."""
+"""Predicts the errors of counts from the published design alone, before any question is asked."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sfumato._records.tally import Scan
 
 @dataclass(frozen=True, eq=False)
 class PredictedErrors:
-    """The contribution of each record to the variance of a count, with the counted value and without it."""
+    """What a record contributes to the variance of a count, if it has the counted value and if it does not."""
 
     own_variances: Floats
     """The variance of a record with the value, for each value that can be counted."""
     other_variances: Floats
 
     def predict_error(self, count: float, share: float) -> float:
-        """The standard error of a count, averaged over the values, if the counted value has this share of the rows.
+        """The standard error of a count, averaged over the values, if this share of the rows has the counted value.
 
-        The rows satisfy a condition that is unrelated to the value, and are few among all rows.
+        The rows satisfy a condition that is unrelated to the value, and are a small part of all rows.
         """
         variances = count * self.own_variances + (count / share - count) * self.other_variances
         return float(np.sqrt(np.maximum(variances, 0.0)).mean()) / count
@@ -34,7 +34,7 @@ class PredictedErrors:
 
 
 def predict_errors(release: Release) -> PredictedErrors | None:
-    """Predicts the errors of a release from its design and the contents of its buckets; None if it cannot."""
+    """Predicts the errors of a release from its design and the contents of its buckets; None if this is impossible."""
     manifest = release.manifest
     prediction = manifest.mechanism.release_error_prediction
     if prediction is None:

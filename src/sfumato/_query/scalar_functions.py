@@ -1,6 +1,6 @@
-"""Functions of one number that can be applied to estimates: their values, slopes and images of intervals.
+"""Functions of one number that can be applied to estimates, with their values, slopes and images of intervals.
 
-A rounding function has the slope of the identity, and maps the ends of intervals like the others.
+A rounding function has the slope of the identity, and maps the ends of intervals like other functions.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ MOST_POWER = 10
 
 
 class NoNumber(Exception):
-    """Raised where a function has no value, such as the logarithm of zero; SQL returns NULL there."""
+    """The function has no value, as for the logarithm of zero. SQL returns NULL in this case."""
 
 
 class Function(ABC):
-    """A function of one number that rises everywhere, or falls up to a turning point and rises after it."""
+    """A function of one number that rises everywhere, or falls up to a turning point and then rises."""
 
     @abstractmethod
     def evaluate(self, number: float) -> float:
@@ -31,7 +31,7 @@ class Function(ABC):
 
     @property
     def turning_point(self) -> float | None:
-        """The point where it turns from falling to rising; None if it only rises."""
+        """The point where the function turns from falling to rising; None if it only rises."""
         return None
 
     least_argument: ClassVar[float] = -math.inf
@@ -83,7 +83,7 @@ class IntegerRounding(Function):
     rounding: Callable[[float], int]
 
     def evaluate(self, number: float) -> float:
-        """The value of the function; an infinite number stays infinite."""
+        """The value of the function. An infinite number stays infinite."""
         return float(self.rounding(number)) if math.isfinite(number) else number
 
 
@@ -94,7 +94,7 @@ class Rounding(Function):
     decimals: int = 0
 
     def evaluate(self, number: float) -> float:
-        """The value of the function; an infinite number stays infinite."""
+        """The value of the function. An infinite number stays infinite."""
         if not math.isfinite(number):
             return number
         unit = 10.0**self.decimals
@@ -146,7 +146,7 @@ class SquareRoot(Function):
     def compute_slope(self, number: float) -> float:
         """The derivative of the function."""
         if number == 0:
-            raise NoNumber("the root of zero, whose error is not known")
+            raise NoNumber("the root of zero, whose error is unknown")
         return 0.5 / math.sqrt(number)
 
 

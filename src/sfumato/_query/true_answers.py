@@ -1,4 +1,7 @@
-"""Answers questions from the original table, to compare them with the answers of a release. Private."""
+"""Answers questions from the original table, to compare the results with the answers of a release.
+
+The results are private.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ LOCKED_CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
 }
 MOST_ROWS = 1000
-UNKNOWN = "the original table cannot answer this question, so the truth is unknown."
+UNKNOWN = "the original table cannot answer this question, so the true numbers are unknown."
 
 TrueNumbers = tuple[tuple[float | None, ...], str]
-"""The truth of each number of an answer, row by row, and the reason if the table cannot answer."""
+"""The true value of each number of an answer, row by row, and the reason if the table cannot answer."""
 
 
 def find_true_numbers(table: pa.Table, answers: Iterable[tuple[str, Answer | SfumatoError]]) -> Iterator[TrueNumbers]:
-    """Finds the true numbers of each answer, in order; an answer that failed has none."""
+    """Finds the true numbers of each answer in order. An answer that failed has no true numbers."""
     with duckdb.connect(config=LOCKED_CONFIG) as connection:
         connection.register("release", table)
         connection.execute("SET lock_configuration = true")
@@ -54,7 +57,7 @@ def _make_group_key(row: ResultRow, places: Sequence[int]) -> tuple[str, ...]:
 
 
 def _parse_number(row: ResultRow, place: int) -> float | None:
-    """A cell as a number; missing groups have count 0 in the table too, but are not handled here."""
+    """A cell as a number. Groups that are missing have the count 0 in the table too; other code handles them."""
     try:
         return float(row[place]) if row and row[place] is not None else None
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """Warns about literals in a query that never occur in the release.
 
-A list of codes may contain some that a release does not have, and `<> 'x'` is correct where no value is x. Such
-literals are therefore allowed, but a typo makes a count too small, so the answer mentions them.
+A list of codes may contain codes that a release does not have, and `<> 'x'` is correct if no value is x. So such
+literals are allowed. But a typo makes a count too small, so the answer mentions these literals.
 """
 
 from __future__ import annotations
@@ -27,20 +27,24 @@ from sfumato._records.sql_quoting import RECORDS, quote_name, quote_text
 from sfumato._release.manifest import Manifest
 
 MOST_NAMED, MOST_SUGGESTED = 3, 100
-"""The largest number of values that an answer names; the largest number per column with a suggestion, which takes time.
+"""The largest number of values that an answer names, and the largest number of values per column with a suggestion,
+which takes time.
 """
 FIRST_ROWS = 1 << 16
-"""The number of records to search first; the files list a column's values at the start, so these usually suffice."""
+"""The number of records to search first.
+
+They are usually enough, because the files list a column's values at the start.
+"""
 
 
 @dataclass(frozen=True)
 class _ListedColumn:
-    """A column whose values the release lists: a protected column or one of its levels."""
+    """A protected column or one of its levels, whose values the release lists."""
 
     name: str
     values: Sequence[Value]
     comparable_values: frozenset[Value] | None
-    """Its strings or its numbers; None for types with comparison rules of their own, such as dates."""
+    """The strings or the numbers of the column; None for types with special comparison rules, such as dates."""
 
     @classmethod
     def of(cls, name: str, values: Sequence[Value]) -> _ListedColumn:
@@ -51,7 +55,7 @@ class _ListedColumn:
         return cls(name, values, present_values if is_plain else None)
 
     def contains(self, literal: exp.Literal) -> bool:
-        """Whether the literal is a value of the column; also true where this cannot be decided."""
+        """Whether the literal is a value of the column. It is also true if this cannot be decided."""
         if self.comparable_values is None or not self.comparable_values:
             return True
         if isinstance(next(iter(self.comparable_values)), str):
@@ -74,7 +78,7 @@ def check_literals(expression: Tree, session: Session) -> Tree:
 
 
 def note_absent_values(tree: Tree, session: Session, is_own: Callable[[exp.Column], bool]) -> None:
-    """Notes the literals compared with columns of the release that do not have them."""
+    """Notes the literals that are compared with a column of the release but do not occur in this column."""
     literals_by_column: dict[str, dict[str, exp.Literal]] = {}
     for column, literal in find_equalities(tree):
         if is_own(column):
@@ -107,7 +111,7 @@ def list_text_columns(manifest: Manifest) -> dict[str, str]:
 
 
 def _list_protected_columns(session: Session) -> dict[str, _ListedColumn]:
-    """The protected columns and their levels, by their lower-case names; columns in ranges are checked elsewhere."""
+    """The protected columns and their levels, by their lower-case names. Columns in ranges are checked elsewhere."""
     manifest, cache = session.manifest, session.cache
     if "protected" not in cache:
         columns: dict[str, Sequence[Value]] = {
@@ -125,7 +129,7 @@ def _list_protected_columns(session: Session) -> dict[str, _ListedColumn]:
 
 
 def find_absent_values(session: Session, name: str, texts: Collection[str]) -> list[AbsentValue]:
-    """Those of the given strings that no record has in a public column."""
+    """The given strings that no record has in a public column."""
     valid_texts = [candidate for candidate in texts if _is_text(candidate)]
     first = _read_first_values(session, name)
     present_texts = set(pc.filter(values := pa.array(valid_texts, pa.string()), pc.is_in(values, first)).to_pylist())
@@ -145,7 +149,7 @@ def find_absent_values(session: Session, name: str, texts: Collection[str]) -> l
 
 
 def _is_text(literal: str) -> bool:
-    """Whether a string can be encoded; a lone surrogate cannot, and no record contains one."""
+    """Whether a string can be encoded. A lone surrogate cannot be encoded, and no record contains one."""
     try:
         literal.encode()
     except UnicodeEncodeError:
@@ -154,7 +158,7 @@ def _is_text(literal: str) -> bool:
 
 
 def _read_first_values(session: Session, name: str) -> pa.Array:
-    """The values of a column in the first records; in a file that sfumato wrote, all values of the column."""
+    """The values of a column in the first records. In a file that sfumato wrote, these are all values of the column."""
     key = f"first values of {name}"
     if key not in session.cache:
         first_values = pa.array([], pa.string())
@@ -175,11 +179,11 @@ def summarize_absent_values(absent_values: Iterable[AbsentValue]) -> str | None:
     """Joins the first sentences, each once, with the number of further values."""
     different = list({(value.column, value.text): value for value in absent_values}.values())
     sentences, more = [value.sentence for value in different[:MOST_NAMED]], len(different) - MOST_NAMED
-    return " ".join([*sentences, *([f"{more:,} more values do not exist."] if more > 0 else [])]) or None
+    return " ".join([*sentences, *([f"A further {more:,} values do not exist."] if more > 0 else [])]) or None
 
 
 def explain_absent_values(session: Session, *, is_empty: bool) -> str | None:
-    """The note on values that do not exist; if no record is left for another reason, a note on that."""
+    """The note on values that do not exist, or a note that no record satisfies the condition for another reason."""
     has_public_value = any(not value.is_protected for value in session.absent_values)
     return (
         " ".join(

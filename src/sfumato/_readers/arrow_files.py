@@ -26,7 +26,7 @@ class ArrowSource:
     paths: tuple[File, ...]
     schema: pa.Schema
     file_rows: tuple[int, ...] = ()
-    """The number of rows of each file, which only its batches tell."""
+    """The number of rows of each file. It is found by reading the batches."""
 
     @classmethod
     def open(cls, paths: Sequence[File]) -> ArrowSource:
@@ -46,11 +46,11 @@ class ArrowSource:
 
     @property
     def rows(self) -> int:
-        """The number of rows, needed to choose rows of persons and to number pieces."""
+        """The number of rows. It is needed to choose rows of persons and to number pieces."""
         return sum(self.file_rows)
 
     def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The batches of the files; large ones are cut."""
+        """The batches of the files. Large batches are cut."""
         for path in self.paths:
             with _open_reader(path) as reader:
                 for batch in _iter_batches(reader):
@@ -75,14 +75,15 @@ def open_arrow(opening: Opening) -> ArrowSource:
 
 @contextmanager
 def _open_reader(path: File) -> Iterator[pa.RecordBatchReader | pa.RecordBatchFileReader]:
-    """The reader of a file or a stream, chosen by the first bytes."""
+    """Returns the reader of a file or a stream, chosen by the first bytes."""
     try:
-        # Not mapped into memory: if another program cut the file off meanwhile, this program would crash.
+        # The file is not mapped into memory, because this program would crash if another program truncated the file.
         with pa.OSFile(str(path)) if isinstance(path, Path) else open_for_arrow(path) as file:
             mark = file.read(len(FILE_MARK))
             if mark.startswith(OLD_MARK):
                 raise SourceError(
-                    f"{path.name!r} is in version 1 of Feather; write it again with a newer program.",
+                    f"{path.name!r} is in version 1 of Feather, which is not supported; write it again with a newer "
+                    "program.",
                     code="older-format",
                     fields={"file": path.name},
                 )

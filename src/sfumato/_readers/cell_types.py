@@ -1,7 +1,7 @@
-"""Infers the type of a column from values that come one by one, as in JSON and spreadsheets.
+"""Infers the type of a column from single values, as in JSON and spreadsheets.
 
-A column holds whole numbers, numbers, booleans, dates, times or text: the types that a CSV file of the same values
-would give.
+A column has whole numbers, numbers, booleans, dates, times or text. A CSV file of the same values would give the same
+types.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sfumato._readers.type_inference import DATES, OVERSIZED, TIME, SpellingGues
 
 INT64_LIMIT = 1 << 63
 MOST_DIGITS = 10**76
-"""The limit of what `OVERSIZED` can hold."""
+"""The limit of the numbers that the type `OVERSIZED` can hold."""
 
 
 class ColumnKind:
@@ -31,7 +31,7 @@ class ColumnKind:
         self.has_times = False
 
     def add(self, values: Iterable[object]) -> None:
-        """Look at further values; missing values are ignored."""
+        """Take further values into account. Missing values are ignored."""
         all_values = list(values)
         kinds = set(map(type, all_values)) - {type(None)}
         self.kinds |= kinds
@@ -50,7 +50,7 @@ class ColumnKind:
 
     @property
     def type(self) -> pa.DataType:
-        """The type of the column; a mixed column is text."""
+        """The type of the column. A mixed column is text."""
         if self.is_text or self.is_mixed or not self.kinds:
             return pa.string()
         if self.kinds == {str}:
@@ -64,7 +64,7 @@ class ColumnKind:
         return TIME if self.has_times else pa.date32()
 
     def to_array(self, values: Sequence[Any]) -> pa.Array:
-        """The values in the type of the column. A value of a type not seen before raises an error of Arrow."""
+        """The values in the type of the column. A value of a new type raises an error of Arrow."""
         kind = self.type
         if pa.types.is_string(kind) and self.kinds != {str}:
             return pa.array([None if value is None else format_as_csv(value) for value in values], kind)
@@ -81,7 +81,7 @@ _MIDNIGHT = datetime.time()
 
 
 def format_as_csv(value: object) -> str:
-    """A value as a CSV file would write it."""
+    """A value as it is written in a CSV file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else str(value)

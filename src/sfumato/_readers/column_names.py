@@ -1,4 +1,4 @@
-"""Finds the row that names the columns of a sheet or text file, and names that occur twice."""
+"""Finds the row that names the columns of a sheet or text file, and refuses names that occur twice."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NUMBER_OR_DATE = re.compile(r"[-+]?[0-9][0-9.,:/ T-]*")
 
 
 def is_title(row: Sequence[str]) -> bool:
-    """Whether a row may be a title: it fills the first cell, and at most half of several cells."""
+    """Whether a row may be a title. A title fills the first cell, and at most half of several cells."""
     filled_cells = sum(bool(cell.strip()) for cell in row)
     return bool(row and row[0].strip()) and (len(row) == 1 or 2 * filled_cells <= len(row))
 
 
 def find_name_row(rows: Sequence[Sequence[str]]) -> int | None:
-    """The position of the row that names the columns below a title: it fills all its cells with different texts."""
+    """The position of the row that names the columns below a title. All cells of this row have different texts."""
     return next(
         (place for place, row in enumerate(rows) if place and len(row) >= len(rows[0]) and _is_names(row)), None
     )
@@ -32,7 +32,7 @@ def _is_names(row: Sequence[str]) -> bool:
 
 
 def check_names_differ(names: Sequence[str]) -> None:
-    """Refuse a name that occurs twice; says which columns have it."""
+    """Refuse a name that occurs twice, with a message that gives the columns."""
     repeated_names = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if not repeated_names:
         return
@@ -40,7 +40,7 @@ def check_names_differ(names: Sequence[str]) -> None:
     places = _join(str(place) for place, other in enumerate(names, 1) if other == name)
     if not name.strip():
         raise SchemaError(
-            f"the columns {places} of the table have no name; give each of them a name.", code="column-without-name"
+            f"the columns {places} of the table have no name; give each column a name.", code="column-without-name"
         )
     others = f" Also repeated: {', '.join(map(repr, repeated_names[1:]))}." if repeated_names[1:] else ""
     raise SchemaError(

@@ -15,17 +15,17 @@ COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 
 def find_ending(file: File) -> str:
-    """The ending that tells the kind of table in a file: `.csv` of `people.csv.gz`."""
+    """The ending that gives the kind of table in a file, such as `.csv` in `people.csv.gz`."""
     suffix = file.suffix.lower()
     return Path(file.name[: -len(suffix)]).suffix.lower() if suffix in COMPRESSIONS else suffix
 
 
 def open_content(file: File) -> Any:
-    """The content of a file from its first byte, as Arrow reads it."""
+    """Opens the content of a file for Arrow, from its first byte."""
     readable_file = open_for_arrow(file)
     if (compression := COMPRESSIONS.get(file.suffix.lower())) is None:
         return readable_file
-    # Not by the name alone: Arrow looks for an ending in paths only, not in addresses of a store.
+    # The compression is given, because Arrow finds the ending of paths only, not of addresses in a store.
     return pa.CompressedInputStream(
         pa.OSFile(str(readable_file)) if isinstance(readable_file, Path) else readable_file, compression
     )
@@ -39,7 +39,7 @@ def open_text(file: File, encoding: str) -> TextIO:
 
 
 def make_unreadable_error(file: File, error: OSError | pa.ArrowException) -> SourceError:
-    """The error for a file that cannot be read to its end."""
+    """Makes the error for a file that cannot be read to its end."""
     if not isinstance(error, OSError) or (error.errno is None and file.suffix.lower() in COMPRESSIONS):
         return SourceError(
             f"{file.name!r} is damaged and cannot be unpacked; check that it was copied completely.",

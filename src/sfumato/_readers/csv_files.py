@@ -1,10 +1,10 @@
-"""Reads CSV files as text first; a column becomes a number or a date only if nothing is lost.
+"""Reads CSV files as text first. A column becomes numbers or dates only if no information is lost.
 
-A column holds integers if every value is written the way an integer prints (so `007` stays text). It holds numbers if
-every value reads as a number, with a decimal point, or with a comma if so requested. It holds dates or times if all
-values have the same spelling (`type_inference`). Empty fields are missing values, and so are the missing-value markers
-of the data steward; both apply before numbers are read. A column with a declared domain is read as text: its type is
-the domain's, whatever values occur.
+A column has integers if every value is written in the usual form of an integer (so `007` stays text). It has numbers if
+every value is a number with a decimal point, or with a decimal comma on request. It has dates or times if all values
+have the same spelling (`type_inference`). Empty fields and the data steward's markers are missing values; they are
+replaced before numbers are read. A column with a declared domain is read as text, because its type is that of the
+domain.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CsvSource:
     file_rows: tuple[int, ...] = ()
     """The number of rows of each file."""
     missing: tuple[str, ...] = ()
-    """The strings that mark a missing value, in addition to the empty one."""
+    """The strings that mark a missing value, in addition to the empty string."""
     spellings: Mapping[str, Spelling] = field(default_factory=dict)
     """The spellings of the columns that are not text."""
 
@@ -57,7 +57,7 @@ class CsvSource:
         for path in paths[1:]:
             if _read_header(path, encoding) != (header, delimiter):
                 raise SourceError(
-                    f"{path.name!r} has another header than {paths[0].name!r}; make them the same.",
+                    f"{path.name!r} has another header than {paths[0].name!r}; make the headers the same.",
                     code="other-columns",
                     fields={"file": path.name, "first_file": paths[0].name},
                 )
@@ -88,7 +88,7 @@ class CsvSource:
         return sum(self.file_rows)
 
     def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Stream the files in blocks; `batch_rows` of 0 keeps the original blocks."""
+        """Stream the files in blocks. If `batch_rows` is 0, the original blocks are kept."""
         for path in self.paths:
             for block in self._read_blocks(path, columns):
                 typed_batch = self._convert_types(block)
@@ -96,7 +96,7 @@ class CsvSource:
                     yield typed_batch.slice(first, batch_rows or typed_batch.num_rows)
 
     def iter_pieces(self, rows: int) -> Iterator[CsvSource]:
-        """One piece for each file, because row starts can only be found by reading a file from its start."""
+        """One piece for each file, because the start of a row is found only by reading from the beginning."""
         for path, size in zip(self.paths, self.file_rows, strict=True):
             yield replace(self, paths=(path,), file_rows=(size,))
 
@@ -120,19 +120,19 @@ class CsvSource:
             ) as reader:
                 yield from reader
         except (pa.ArrowException, UnicodeError):
-            raise self._explain_failure(path) from None  # Arrow's message repeats the row
+            raise self._explain_failure(path) from None  # Arrow's message would repeat the row
         except OSError as error:
             raise make_unreadable_error(path, error) from error
 
     def _explain_failure(self, path: File) -> SourceError:
-        """Find out why Arrow refused a file, without repeating its content."""
+        """Find out why Arrow refused a file, and explain it without repeating the content."""
         try:
             with open_text(path, self.encoding) as file:
                 for row in (reader := csv.reader(_read_short_lines(file), delimiter=self.delimiter)):
                     if len(row) not in (0, len(self.schema)):
                         return SourceError(
-                            f"line {reader.line_num} of {path.name!r} has {len(row)} fields where the header has "
-                            f"{len(self.schema)}; correct that line (a field that contains the separator needs "
+                            f"line {reader.line_num} of {path.name!r} has {len(row)} fields, but the header has "
+                            f"{len(self.schema)}; correct this line (a field that contains the separator needs "
                             "quotes).",
                             code="wrong-number-of-fields",
                             fields={
@@ -149,7 +149,7 @@ class CsvSource:
         except pa.ArrowException as error:
             return make_unreadable_error(path, error)
         return SourceError(
-            f"{path.name!r} cannot be read as a CSV file: its quotes or separators are inconsistent.",
+            f"{path.name!r} cannot be read as a CSV file, because its quotes or separators are inconsistent.",
             code="damaged-file",
             fields={"file": path.name},
         )
@@ -162,10 +162,10 @@ class CsvSource:
                 values = spelling.read(column.dictionary) if spelling else column.dictionary
             except pa.ArrowInvalid:
                 raise SourceError(
-                    f"the table changed while it was read: {name!r} holds values it did not hold before.",
+                    f"the table changed while it was read: {name!r} has values that it did not have before.",
                     code="table-changed",
                     fields={"column": name},
-                ) from None  # Arrow's message repeats the value
+                ) from None  # Arrow's message would repeat the value
             columns.append(pa.DictionaryArray.from_arrays(column.indices, values))
         return pa.RecordBatch.from_arrays(columns, names=block.schema.names)
 
@@ -176,7 +176,10 @@ def open_csv(opening: Opening) -> CsvSource:
 
 
 def _read_header(path: File, encoding: str) -> tuple[list[str], str]:
-    """The column names and the separator, which is the candidate that occurs most often in the first line."""
+    """Finds the column names and the separator.
+
+    The separator is the candidate that occurs most often in the first line.
+    """
     try:
         with open_text(path, encoding) as file:
             line = file.readline(LONGEST_LINE).lstrip("\ufeff")
@@ -184,11 +187,12 @@ def _read_header(path: File, encoding: str) -> tuple[list[str], str]:
                 raise csv.Error
             if re.fullmatch('"?sep=.?"?', line.strip(), re.IGNORECASE):
                 raise SourceError(
-                    f"the first line of {path.name!r} is a note for Excel, and does not name columns; remove it.",
+                    f"the first line of {path.name!r} is an instruction for Excel and does not name the columns; "
+                    "remove this line.",
                     code="note-for-excel",
                     fields={"file": path.name},
                 )
-            # A separator inside quotes belongs to a name. The ending .tsv decides for the tab.
+            # A separator inside quotes belongs to a name. In a .tsv file the separator is the tab.
             candidates = "\t" if find_ending(path) == ".tsv" else DELIMITERS
             delimiter = max(candidates, key=re.sub('"[^"]*"?', "", line).count)
             header = next(csv.reader(itertools.chain([line], file), delimiter=delimiter), [])
@@ -196,7 +200,7 @@ def _read_header(path: File, encoding: str) -> tuple[list[str], str]:
                 _check_title(path, header, delimiter, [line, *(file.readline(LONGEST_LINE) for _ in range(LOOK_AHEAD))])
     except csv.Error as error:
         raise SourceError(
-            f"the first line of {path.name!r} does not name columns that can be read.",
+            f"the column names in the first line of {path.name!r} cannot be read.",
             code="invalid-header",
             fields={"file": path.name},
         ) from error
@@ -206,7 +210,7 @@ def _read_header(path: File, encoding: str) -> tuple[list[str], str]:
         raise make_unreadable_error(path, error) from error
     if not line.strip():
         raise SourceError(
-            f"{path.name!r} is empty: the first line must name the columns.",
+            f"{path.name!r} is empty, but the first line must name the columns.",
             code="empty-file",
             fields={"file": path.name},
         )
@@ -227,9 +231,9 @@ def _check_title(path: File, header: Sequence[str], delimiter: str, lines: Seque
         try:
             rows = list(csv.reader(lines, delimiter=candidate))
         except csv.Error:
-            continue  # an unclosed quote, for example, which is explained when the table is read
+            continue  # this may be an unclosed quote, which is explained when the table is read
         place = find_name_row(rows)
-        # A single column may hold texts with separators, unless an empty line ends a title.
+        # The texts of a single column may have separators, unless an empty line ends a title.
         is_ended = len(header) > 1 or candidate == "," or [] in rows[1:place]
         if place is not None and is_ended and len(rows) == len(lines):
             raise SourceError(
@@ -241,7 +245,7 @@ def _check_title(path: File, header: Sequence[str], delimiter: str, lines: Seque
 
 
 def _read_short_lines(file: TextIO) -> Iterator[str]:
-    """The lines of a file; stops at a line longer than a block, which Arrow cannot read either."""
+    """The lines of a file. Stops at a line that is longer than a block, because Arrow cannot read it either."""
     while line := file.readline(BLOCK_BYTES):
         if len(line) == BLOCK_BYTES:
             raise csv.Error

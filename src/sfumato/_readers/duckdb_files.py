@@ -1,4 +1,4 @@
-"""Reads a table or a view of a DuckDB file, opened read-only: without extensions, and without access to other files."""
+"""Reads a table or a view of a DuckDB file. It is opened read-only, without extensions or access to other files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sfumato.errors import SourceError
 READ_ONLY_CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    "enable_external_access": "false",  # a view could read files, or send network requests
+    "enable_external_access": "false",  # a view could read other files or send network requests
 }
 TEXT_TYPES = ("UUID", "TIME", "TIMETZ", "TIME WITH TIME ZONE", "INTERVAL", "BIT")
-"""Types that may identify persons, and that have no plain Arrow type."""
+"""Types that may identify persons and have no plain Arrow type."""
 TABLE_NAMES_SQL = """
 SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT internal AND database_name = current_database()
 UNION ALL

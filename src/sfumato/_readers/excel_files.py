@@ -1,7 +1,8 @@
-"""Reads one sheet of an .xlsx workbook, whose first row names the columns.
+"""Reads one sheet of an .xlsx workbook. The first row of the sheet names the columns.
 
-Uses calamine, which returns every cell unchanged. A reader that guesses the type of a column from its first rows would
-make later values missing. A column with any text is a column of text, as in a CSV file of the sheet.
+The module uses calamine, which returns every cell unchanged. A reader that guesses the type of a column from its first
+rows would lose later values of other types. A column with any text becomes a column of text, as in a CSV file of the
+sheet.
 """
 
 from __future__ import annotations
@@ -28,26 +29,26 @@ from sfumato._readers.sources import MemorySource
 from sfumato.errors import SchemaError, SourceError
 
 # Check how large an .xlsx workbook is before a reader allocates memory for it. A reader allocates the whole rectangle
-# up to the farthest cell of a sheet, so one cell in the last corner asks for a terabyte. A small archive may also
-# unpack to any size. The sizes that an archive declares are not trusted: it is unpacked once, one piece at a time, and
-# the cells of every sheet are checked.
+# up to the farthest cell of a sheet, so one cell in the last corner needs a terabyte. A small archive may also unpack
+# to any size. The declared sizes of an archive are not trusted. So the archive is unpacked once, one piece at a time,
+# and the cells of every sheet are checked.
 
 MOST_CELLS = 30_000_000
-"""The limit of rows times columns of a sheet, up to its farthest nonempty cell."""
+"""The largest product of rows and columns of a sheet, up to its farthest nonempty cell."""
 LARGEST_CONTENT = 1 << 30
-"""The limit of the bytes of all parts of a workbook, unpacked."""
+"""The largest unpacked size of a workbook in bytes."""
 PIECE = 1 << 20
 
 SHEET = b"sheetData"
 """The name of the element that every part with cells has."""
 WORKBOOK = "xl/workbook.xml"
 OTHER_FORMATS = ("content.xml", "xl/workbook.bin")
-"""Parts that make a reader take a workbook for another format."""
+"""With these parts a reader would take a workbook for another format."""
 REFERENCE = re.compile(r"([A-Za-z]{1,8})([0-9]{1,12})")
 
 
 class _UnknownContentsError(Exception):
-    """A part cannot be checked, so the workbook is not read."""
+    """A part of the workbook cannot be checked, so the workbook is not read."""
 
 
 def check_workbook(name: str, content: IO[bytes]) -> None:
@@ -70,7 +71,7 @@ def check_workbook(name: str, content: IO[bytes]) -> None:
         OSError,
         RuntimeError,
         ValueError,
-    ) as error:  # fmt: skip - RuntimeError is a password, NotImplementedError another way to pack
+    ) as error:  # fmt: skip - RuntimeError means a password, NotImplementedError an unknown compression
         raise SourceError(
             f"{name!r} cannot be read as an Excel file; check that it is complete, is an .xlsx workbook, and has "
             "no password.",
@@ -97,15 +98,15 @@ def _check_parts(name: str, archive: zipfile.ZipFile) -> None:
             end = piece[-len(SHEET) :]
         if has_cells and (cells := _count_cells(_unpack(archive, info))) > MOST_CELLS:
             raise SourceError(
-                f"a sheet of {name!r} spans {cells:,} cells, and at most {MOST_CELLS:,} are read; delete the cells "
-                "far from the table, or export the sheet as a CSV or Parquet file.",
+                f"a sheet of {name!r} spans {cells:,} cells, but at most {MOST_CELLS:,} can be read; delete the "
+                "cells far from the table, or export the sheet as a CSV or Parquet file.",
                 code="too-many-cells",
                 fields={"file": name, "cells": cells, "limit": MOST_CELLS},
             )
 
 
 def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    info.file_size = sys.maxsize  # the actual size, not the declared one
+    info.file_size = sys.maxsize  # the actual size, not the declared size
     with archive.open(info) as part:
         while piece := part.read(PIECE):
             yield piece
@@ -129,7 +130,7 @@ def _count_cells(pieces: Iterator[bytes]) -> int:
             last_row, last_column = max(last_row, row), max(last_column, column)
 
     def refuse(*_: object) -> None:
-        raise _UnknownContentsError  # only some readers read declarations there
+        raise _UnknownContentsError  # only some readers accept declarations there
 
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.StartDoctypeDeclHandler = handle_start, refuse
@@ -153,11 +154,11 @@ def _parse_reference(reference: str) -> tuple[int, int]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 LARGEST_WHOLE = 1 << 53
-"""Numbers of a spreadsheet are doubles, which hold every whole number up to this limit."""
+"""Numbers in a spreadsheet are doubles, which are exact for whole numbers up to this limit."""
 
 
 def open_excel(opening: Opening) -> MemorySource:
-    """Read one sheet. The fingerprint follows from its rows, because other sheets of the file are other tables."""
+    """Read one sheet. The fingerprint depends on its rows only, because other sheets of the file are other tables."""
     return MemorySource(read_sheet(opening.file, opening.part, opening.read_options.text, opening.read_options.missing))
 
 
@@ -184,7 +185,7 @@ def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: 
         ) from error
     if not rows:
         raise SchemaError(
-            f"the sheet {sheet!r} is empty: its first row must name the columns.",
+            f"the sheet {sheet!r} is empty, but its first row must name the columns.",
             code="empty-sheet",
             fields={"sheet": sheet},
         )
@@ -211,7 +212,7 @@ def _check_names(cells: Sequence[object], sheet: str) -> list[str]:
     names = [value if isinstance(value, str) else str(_convert_cell(value, ())) for value in cells]
     if not all(name.strip() for name in names):
         raise SchemaError(
-            f"a column of the sheet {sheet!r} has no name: its first row must name all columns.",
+            f"a column of the sheet {sheet!r} has no name; the first row must name all columns.",
             code="column-without-name",
             fields={"sheet": sheet},
         )
@@ -220,7 +221,7 @@ def _check_names(cells: Sequence[object], sheet: str) -> list[str]:
 
 
 def _convert_cell(value: object, markers: Iterable[str]) -> object:
-    """The value of a cell: whole numbers become integers, and times of day become strings."""
+    """The value of a cell. Whole numbers become integers, and times of day become strings."""
     if isinstance(value, str):
         return None if value in markers else value
     if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_WHOLE:

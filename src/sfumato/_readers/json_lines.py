@@ -1,7 +1,7 @@
-"""Reads JSON lines: one object on each line, whose keys are the columns.
+"""Reads JSON lines, with one object on each line. The keys of the objects are the columns.
 
-A file is read twice, because its last line may decide the type of a column. Strings that are ISO dates in every line
-are dates, as in CSV. A key that is absent from a line is a missing value.
+A file is read twice, because its last line may decide the type of a column. If the strings of a column are ISO dates in
+every line, the column has dates, as in CSV. If a line lacks a key, the value is missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sfumato.errors import SchemaError, SourceError
 
 BLOCK_LINES = 1 << 14
 BLOCK_SIZE = 1 << 25
-"""The characters parsed together, plus at most one line: a few long lines count as much as many short ones."""
+"""The number of characters that are parsed together, plus at most one line."""
 LONGEST_LINE = 1 << 24
 MOST_COLUMNS = 10_000
 
@@ -39,7 +39,7 @@ class JsonLines:
     missing: frozenset[str] = frozenset()
 
     def open_stream(self, text: Sequence[str], row_progress: Callable[[int], None]) -> pa.RecordBatchReader:
-        """The rows of all files, in types that fit all of them; calls `row_progress` with the rows parsed so far."""
+        """The rows of all files, in types that fit all rows. Calls `row_progress` with the number of parsed rows."""
         columns: dict[str, ColumnKind] = {}
         rows_read = 0
         for path, rows in self._read_blocks():
@@ -49,7 +49,8 @@ class JsonLines:
                 kind.add(self._extract_column(path, name, rows))
             if len(columns) > MOST_COLUMNS:
                 raise SchemaError(
-                    f"{path.name!r} has more than {MOST_COLUMNS:,} keys, too many for columns.",
+                    f"{path.name!r} has more than {MOST_COLUMNS:,} different keys, and a table can have at most this "
+                    "number of columns.",
                     code="too-many-columns",
                     fields={"file": path.name, "limit": MOST_COLUMNS},
                 )
@@ -75,7 +76,8 @@ class JsonLines:
         values = [row.get(name) for row in rows]
         if not {dict, list}.isdisjoint(map(type, values)):
             raise SourceError(
-                f"{name!r} in {path.name!r} holds lists or objects; write one key for each of their parts.",
+                f"{name!r} in {path.name!r} has lists or objects as values; write a separate key for each of their "
+                "parts.",
                 code="nested-values",
                 fields={"column": name, "file": path.name},
             )
@@ -116,7 +118,7 @@ class JsonLines:
                 code="other-encoding",
                 fields={"file": path.name, "encoding": self.encoding},
             ) from None
-        except (ValueError, RecursionError):  # its message may repeat the line
+        except (ValueError, RecursionError):  # the message of the decoder may repeat the line
             raise SourceError(
                 f"line {number} of {path.name!r} is not a JSON object: JSON lines have one object on each line, "
                 'such as {"age": 40, "sex": "F"}.',
@@ -128,7 +130,7 @@ class JsonLines:
 
 
 def open_json_lines(opening: Opening) -> MemorySource:
-    """Read the lines into a private file; the digest is that of the original files."""
+    """Read the lines into a private file. The digest is that of the original files."""
     before = compute_files_digest(opening.files)
     lines = JsonLines(opening.files, opening.read_options.encoding, frozenset(opening.read_options.missing))
     source = opening.keep(lines.open_stream(opening.read_options.text, opening.row_progress))
@@ -141,7 +143,7 @@ def _refuse_constant(constant: str) -> None:
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
-"""One decoder for all lines: making one takes longer than reading a line."""
+"""One decoder for all lines, because making a decoder takes longer than reading a line."""
 
 
 READER = TableReader(

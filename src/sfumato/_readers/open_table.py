@@ -29,7 +29,7 @@ from sfumato._readers.reader_registry import (
 from sfumato._readers.sources import MarkedSource, RowProgress, Source, ignore_rows
 from sfumato.errors import SourceError, explain_os_error
 
-# Finds the files that a name stands for: a file, a glob or a folder, local or in a store.
+# Finds the files that a name stands for. A name is a file, a glob or a folder, local or in a store.
 
 
 def find_files(path: str) -> list[File]:
@@ -40,7 +40,7 @@ def find_files(path: str) -> list[File]:
         )
     address = (
         Address.of(path, SourceError) or Path(path).absolute()
-    )  # a worker that reads it may have another working directory
+    )  # a worker that reads the file may have another working directory
     try:
         if address.is_file():
             return [address]
@@ -75,7 +75,10 @@ def find_files(path: str) -> list[File]:
 
 
 def _list_tables_in_folder(folder: File) -> list[File]:
-    """The tables in a folder; text files may be notes, and names that begin with . or _ belong to other programs."""
+    """The tables in a folder.
+
+    Text files are left out because they may be notes; names that begin with . or _ belong to other programs.
+    """
     files = folder.list_files() if isinstance(folder, Address) else sorted(Path(str(folder)).rglob("*"))
     table_files: list[File] = [
         file
@@ -94,7 +97,7 @@ def _is_table_file(file: File) -> bool:
 
 
 def _match_glob(pattern: File) -> list[File]:
-    """The files that match a glob; in a store, a glob matches names in one folder."""
+    """The files that match a glob. In a store, a glob matches names in one folder."""
     if isinstance(pattern, Address):
         return [file for file in pattern.parent.list_files(is_deep=False) if fnmatchcase(file.name, pattern.name)]
     return [path for path in map(Path, sorted(glob.glob(str(pattern)))) if path.is_file()]
@@ -102,7 +105,7 @@ def _match_glob(pattern: File) -> list[File]:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# Reads standard input as a table: kept in a private file without a name, because a table is read more than once.
+# Reads standard input as a table. It is kept in a private file without a name, because a table is read more than once.
 
 STANDARD_INPUT = "-"
 """The path that stands for standard input."""
@@ -113,10 +116,11 @@ LONGEST_BEGINNING = 64
 
 
 def read_standard_input(spool: Path) -> BufferFile:
-    """All of standard input, as a file whose name has the ending of its kind."""
+    """The content of standard input, as a file whose name has the ending of its kind."""
     if sys.stdin is None or sys.stdin.isatty():
         raise SourceError(
-            "- means standard input, and nothing is piped into it; write: cat patients.csv | sfumato ...",
+            "- means standard input, but nothing is piped into this command; write, for example: cat patients.csv | "
+            "sfumato ...",
             code="no-input",
         )
     content = spool_bytes(sys.stdin.buffer, spool)
@@ -126,9 +130,9 @@ def read_standard_input(spool: Path) -> BufferFile:
 
 
 def spool_bytes(stream: BinaryIO, spool: Path) -> pa.Buffer:
-    """The bytes of a stream, mapped from a file that is unlinked before the first byte is written.
+    """The bytes of a stream, mapped from a file that is removed from its folder before the first byte is written.
 
-    The system therefore removes the file with its last user, even if that process is killed.
+    So the system deletes the file with its last user, even if this process is killed.
     """
     descriptor = os.open(spool, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     spool.unlink()
@@ -136,7 +140,7 @@ def spool_bytes(stream: BinaryIO, spool: Path) -> pa.Buffer:
         shutil.copyfileobj(stream, file, 1 << 20)
         file.flush()
         if not file.tell():
-            raise SourceError("standard input is empty: there is no table in it.", code="no-input")
+            raise SourceError("standard input is empty, so there is no table to read.", code="no-input")
         return pa.py_buffer(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
 
 
@@ -148,8 +152,8 @@ def open_source(
 ) -> Source:
     """Opens a path, a glob, a folder, an address, `-` for standard input, a frame, or an Arrow table or stream.
 
-    A table that can be read only once is written to `spool` for the second pass, a private file without a name. A Spark
-    frame is written to files in a folder of that name.
+    If a table can be read only once, it is written to `spool` for the second pass. This is a private file without a
+    name. A Spark frame is written to files in a folder with the name `spool`.
     """
     reader, opening = _find_reader(table, spool, read, row_progress)
     source = reader.open(opening)
@@ -184,19 +188,21 @@ def _check(reader: TableReader, opening: Opening, path: str) -> None:
     first = opening.file
     if len(opening.files) > 1 and not reader.takes_several:
         raise SourceError(
-            f"{path!r} matches several files, and only one of this type can be read at a time; name one.",
+            f"{path!r} matches several files, but only one file of this type can be read at a time; name one file.",
             code="several-files",
             fields={"file": path},
         )
     if opening.part is not None and not reader.part_kind:
         raise SourceError(
-            f"{first.name!r} holds a single table: remove {tables_in_files.SEPARATOR + opening.part!r} after its name.",
+            f"{first.name!r} contains only one table; remove {tables_in_files.SEPARATOR + opening.part!r} after its "
+            "name.",
             code="single-table",
             fields={"file": first.name},
         )
     if isinstance(first, Address) and not reader.reads_stores:
         raise SourceError(
-            f"{first.name!r} is in a store, where a {reader.name} file cannot be opened; copy it here first.",
+            f"{first.name!r} is in a store, but a {reader.name} file cannot be read from a store; copy it to this "
+            "machine first.",
             code="table-in-store",
             fields={"file": first.name, "format": reader.name},
         )

@@ -1,4 +1,4 @@
-"""Reads Parquet files: one or several with the same columns, row group by row group."""
+"""Reads one or several Parquet files with the same columns, row group by row group."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from sfumato._readers.reader import Opening, TableReader
 from sfumato.errors import SourceError
 
 READ_BYTES = 1 << 20
-"""Column chunks are read in pieces, so that a file with one huge row group does not fill the memory."""
+"""Column chunks are read in pieces of this size, so that a huge row group does not fill the memory."""
 MOST_SWELLING, FEW_BYTES = 1000, 1 << 28
-"""The largest ratio of a row group's unpacked size to its file size; smaller contents than this are always read."""
+"""The largest ratio of a row group's unpacked size to its file size.
+
+Contents below the second number are always read.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +68,19 @@ class ParquetSource:
         return sum(group.rows for group in self.groups)
 
     def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Stream the files; strings come as dictionaries, which is twice as fast."""
+        """Stream the files. Strings are read as dictionaries, which is twice as fast."""
         strings = [name for name in columns if pa.types.is_string(self.schema.field(name).type)]
         for path, groups in groupby(self.groups, lambda group: group.path):
             with _open_parquet_file(path, strings) as file:
                 try:
-                    # One group at a time: a reader of all row groups keeps the bytes of those already read.
+                    # Row groups are read one at a time, because a reader of all row groups keeps the bytes of earlier
+                    # groups.
                     for group in groups:
                         yield from file.iter_batches(batch_rows, row_groups=[group.number], columns=list(columns))
                 except (pa.ArrowException, OSError, IndexError) as error:
-                    raise _make_unreadable_error(path, error, "is damaged: it cannot be read to its end") from error
+                    raise _make_unreadable_error(
+                        path, error, "is damaged, because it cannot be read to its end"
+                    ) from error
 
     def iter_pieces(self, rows: int) -> Iterator[ParquetSource]:
         """Neighbouring row groups of one file."""
@@ -103,7 +109,7 @@ def _open_parquet_file(path: File, dictionaries: Sequence[str] = ()) -> pq.Parqu
         return pq.ParquetFile(open_for_arrow(path), read_dictionary=list(dictionaries), buffer_size=size)
     except (pa.ArrowException, OSError, UnicodeError) as error:
         raise _make_unreadable_error(
-            path, error, "is not a whole Parquet file; check that it was copied completely"
+            path, error, "is not a complete Parquet file; check that it was copied completely"
         ) from error
 
 
@@ -112,14 +118,14 @@ def _check_swelling(path: File, metadata: pq.FileMetaData) -> None:
     largest = max((metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)), default=0)
     if isinstance(path, Path) and largest > max(MOST_SWELLING * path.stat().st_size, FEW_BYTES):
         raise SourceError(
-            f"{path.name!r} would unpack to {largest:,} bytes, which is not plausible; write it again.",
+            f"{path.name!r} would unpack to {largest:,} bytes, which is too much for its size; write the file again.",
             code="unpacks-too-large",
             fields={"file": path.name, "bytes": largest},
         )
 
 
 def _make_unreadable_error(path: File, error: Exception, description: str) -> SourceError:
-    """The error for a file; for a file in a store, with the store's own explanation."""
+    """Makes the error for a file. For a file in a store, it has the store's own explanation."""
     if isinstance(path, Address) and isinstance(error, OSError):
         return make_unreadable_error(path, error)
     return SourceError(f"{path.name!r} {description}.", code="damaged-file", fields={"file": path.name})

@@ -1,7 +1,7 @@
 """Reads a table or a view in PostgreSQL through ADBC in one snapshot.
 
-Its name is `postgresql://user@host/database::schema.table`. The address may hold a password, which appears nowhere
-else. Messages of libpq may repeat parts of the address, so none of them is passed on.
+The name of a table is `postgresql://user@host/database::schema.table`. The address may contain a password, which
+appears nowhere else. Messages of libpq may repeat parts of the address, so they are not shown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sfumato._readers.sources import MemorySource
 from sfumato.errors import SourceError
 
 SCHEME_PATTERN = re.compile(r"postgres(ql)?:/{1,2}", re.IGNORECASE)
-"""Matches one slash too, because `Path` turns two slashes into one."""
+"""It also matches a single slash, because `Path` turns two slashes into one."""
 ADDRESS_PATTERN = re.compile(
     r"postgres(?:ql)?:/{1,2}(?:(?P<user>[^:@/?#\s]*)(?P<password>:[^@/?#\s]*)?@)?"
     r"(?P<place>[^@/?#\s]*/[^@/?#\s]+)(?P<options>\?[^@#\s]*?)?::(?P<table>[^@?#]+)",
@@ -44,7 +44,7 @@ PLAIN_TYPES = (
     "timestamp",
     "timestamptz",
 )
-"""Types that are read unchanged; all others come as text, and numbers with a scale come as doubles."""
+"""Types that are read unchanged. Other types are read as text, and numbers with a scale as doubles."""
 WHOLE_DIGITS = 18
 SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 COLUMNS_SQL = """
@@ -60,36 +60,36 @@ CROSS JOIN pg_catalog.unnest(i.indkey::pg_catalog.int2[]) WITH ORDINALITY AS k(a
 JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 WHERE i.indrelid = {oid} AND i.indisprimary ORDER BY k.place
 """
-BROKEN_OFF = "the connection broke off"
-UNCONVERTED = "one of its values cannot be converted; look at the table on the server first (SELECT * FROM TABLE)"
+BROKEN_OFF = "the connection was interrupted"
+UNCONVERTED = "one of its values cannot be converted; check the table on the server first (SELECT * FROM TABLE)"
 REASONS = (
-    ("password authentication failed", "wrong-password", "the server does not know this user with this password"),
-    ("no password supplied", "no-password", "the server asks for a password: keep it in ~/.pgpass or PGPASSWORD"),
+    ("password authentication failed", "wrong-password", "the user name or the password is wrong"),
+    ("no password supplied", "no-password", "the server needs a password; keep it in ~/.pgpass or PGPASSWORD"),
     ("could not translate host name", "unknown-host", "there is no such host"),
     ("Connection refused", "no-server", "no server answers at this address"),
     ("timeout expired", "no-server", "no server answers at this address"),
     ("No such file or directory", "no-server", "no server answers at this address"),
-    ("permission denied", "not-permitted", "this user may not read all of the table"),
+    ("permission denied", "not-permitted", "this user is not allowed to read the whole table"),
     (
         "statement timeout",
         "statement-timeout",
         "the server stopped the query after its statement_timeout; allow this user more time",
     ),
-    ("read-only transaction", "view-writes-data", "the view writes data; make a table of it first"),
+    ("read-only transaction", "view-writes-data", "the view writes data; store its result as a table first"),
     ("terminating connection", "connection-lost", BROKEN_OFF),
     ("closed the connection", "connection-lost", BROKEN_OFF),
     ("closed unexpectedly", "connection-lost", BROKEN_OFF),
     ("invalid input syntax", "unconvertible-value", UNCONVERTED),
     ("out of range", "unconvertible-value", UNCONVERTED),
-    ("SSL", "ssl-mismatch", "the server and the address do not agree about SSL"),
+    ("SSL", "ssl-mismatch", "the SSL setting of the address does not fit the server"),
     ('database "', "unknown-database", "there is no such database or user"),
     ('role "', "unknown-database", "there is no such database or user"),
 )
-"""For a part of the server's message, the code of the problem and our explanation."""
+"""Parts of server messages, each with the code of the problem and our explanation."""
 
 
 def open_postgres(opening: Opening) -> MemorySource:
-    """Keep the rows of one table or view, read in one snapshot."""
+    """Read the rows of one table or view in one snapshot, and keep them."""
     with PostgresTable.of(opening.table).open_rows() as rows:
         return MemorySource.spool_stream(rows, opening.spool, opening.row_progress)
 
@@ -111,7 +111,7 @@ class PostgresTable:
 
     @classmethod
     def of(cls, name: str) -> PostgresTable:
-        """The table at an address; a malformed address is refused without repeating it."""
+        """Parses the address of a table. A malformed address is refused without repeating it."""
         if (match := ADDRESS_PATTERN.fullmatch(name)) is None:
             raise SourceError(ADDRESS_HELP, code="wrong-address")
         user, options = match["user"], match["options"] or ""

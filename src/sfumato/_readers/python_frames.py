@@ -17,7 +17,7 @@ def is_from(library: str, table: object) -> bool:
 
 
 def is_pandas(table: object) -> bool:
-    """Whether an object is of pandas."""
+    """Whether an object is a pandas frame."""
     return is_from("pandas", table)
 
 
@@ -37,18 +37,18 @@ def is_stream(table: object) -> bool:
 
 
 def open_pandas(opening: Opening) -> MemorySource:
-    """Copy a pandas frame; its index does not become a column."""
+    """Copy a pandas frame. Its index does not become a column."""
     return MemorySource.from_pandas(opening.table)
 
 
 def open_polars(opening: Opening) -> MemorySource:
-    """Keep the rows of a frame; a lazy frame is computed once."""
+    """Keep the rows of a frame. A lazy frame is computed once."""
     frame = opening.table
     return opening.keep(_collect(frame) if hasattr(frame, "collect") else frame)
 
 
 def open_arrow_table(opening: Opening) -> MemorySource:
-    """Take an Arrow table as it is."""
+    """Use an Arrow table unchanged."""
     return MemorySource(opening.table)
 
 
@@ -60,7 +60,7 @@ def open_stream(opening: Opening) -> MemorySource:
 def _collect(lazy: Any) -> Any:
     try:
         return lazy.collect()
-    except Exception as error:  # its errors have no narrower common class, and messages may repeat values
+    except Exception as error:  # errors of polars have no narrower common class, and their messages may repeat values
         raise SourceError(
             f"polars cannot compute the lazy frame ({type(error).__name__}); collect it first.",
             code="uncomputable-frame",

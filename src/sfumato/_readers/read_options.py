@@ -15,7 +15,7 @@ DOUBTFUL_MARKERS = (
     *("not available", "Not Available", "not recorded", "Not recorded"),
     *("keine Angabe", "unbekannt", "Unbekannt", "inconnu", "desconocido"),
 )
-"""Markers that mean a missing value in some tables, and are values in others."""
+"""Markers that mean a missing value in some tables, but are values in others."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -28,13 +28,14 @@ UTF_8 = "utf-8"
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options for reading a table; the defaults fit CSV in UTF-8 with decimal points and empty missing values."""
+    """Options for reading a table. The defaults are for CSV in UTF-8 with decimal points and empty missing values."""
 
     text: tuple[str, ...] = ()
     """Columns that stay text, even if their values look like numbers or dates."""
     encoding: str = UTF_8
-    """The encoding of CSV files and JSON lines. Files of statistics packages name their own; another value overrides
-    it.
+    """The encoding of CSV files and JSON lines.
+
+    Files of statistics packages declare their own encoding; another value here overrides it.
     """
     missing: tuple[str, ...] = ()
     """Strings that mark a missing value, in every column."""
@@ -46,7 +47,7 @@ class ReadOptions:
             option_value = getattr(self, name)
             if isinstance(option_value, str):
                 raise SchemaError(
-                    f"give a list of the {meaning}, such as [{option_value!r}].",
+                    f"the {meaning} must be a list, such as [{option_value!r}].",
                     code="not-a-list",
                     fields={"argument": name},
                 )
@@ -68,4 +69,4 @@ class ReadOptions:
 
 
 DEFAULT_READ_OPTIONS = ReadOptions()
-"""The options used where none are given."""
+"""The options that are used if none are given."""

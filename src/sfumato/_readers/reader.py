@@ -1,4 +1,4 @@
-"""Defines readers: how to recognise tables of one kind, which sources they allow, and how to open them."""
+"""Defines readers. A reader recognises tables of one kind, states the allowed sources, and opens tables."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Opening:
     table: AnyTable = field(repr=False)
     """The table as the caller gave it: a name or an object."""
     spool: Path
-    """A private place for a table that can be read only once: a file, or a folder of that name."""
+    """A private path for a table that can be read only once. It is used for a file or for a folder."""
     read_options: ReadOptions = DEFAULT_READ_OPTIONS
     row_progress: RowProgress = ignore_rows
-    """Called with the number of rows read so far."""
+    """A function that is called with the number of rows read so far."""
     files: tuple[File, ...] = ()
     """The files that the name stands for, in order; empty for addresses and objects."""
     part: str | None = None
@@ -36,7 +36,7 @@ class Opening:
 
     @property
     def file(self) -> File:
-        """The first file; also the only one, unless the reader accepts several."""
+        """The first file. It is the only file, unless the reader accepts several files."""
         return self.files[0]
 
     def keep(self, stream: ArrowStream) -> MemorySource:
@@ -46,7 +46,10 @@ class Opening:
 
 @dataclass(frozen=True, kw_only=True)
 class TableReader:
-    """Reads one kind of table, recognised by the ending of a file, by an address, or by its type in Python."""
+    """Reads one kind of table.
+
+    A table is recognised by the ending of a file, by an address, or by its type in Python.
+    """
 
     name: str
     """The name in messages: `CSV`, `PostgreSQL`."""
@@ -54,23 +57,23 @@ class TableReader:
     """An example of a table name, for help and documentation."""
     open: Callable[[Opening], Source]
     endings: tuple[str, ...] = ()
-    """Endings of file names, the usual one first."""
+    """Endings of file names, the usual ending first."""
     address_pattern: re.Pattern[str] | None = None
     """The beginning of names that are not files."""
     is_own: Callable[[AnyTable], bool] | None = None
     """Whether an object belongs to this reader."""
     takes_several: bool = False
-    """Whether a table may be several files: a glob or a folder."""
+    """Whether a table may consist of several files (a glob or a folder)."""
     explicit_endings: tuple[str, ...] = ()
-    """Endings that are read when a file is named, and ignored in a folder."""
+    """Endings of files that are read if they are named, but ignored in a folder."""
     part_kind: str = ""
     """The name for a table inside a file (`sheet`); empty if a file is one table."""
     reads_stores: bool = False
-    """Whether files are read from object stores."""
+    """Whether files in object stores can be read."""
     reads_compressed: bool = False
-    """Whether files are read compressed."""
+    """Whether compressed files can be read."""
     beginnings: tuple[bytes, ...] = ()
-    """First bytes of a table on standard input; if empty, the table cannot come from there."""
+    """The first bytes of a table on standard input. If empty, standard input is not allowed."""
     marks_missing: bool = False
     """Whether the reader itself applies `ReadOptions.missing`, before it infers types."""
     extra: str = ""

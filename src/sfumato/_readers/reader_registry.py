@@ -1,4 +1,4 @@
-"""Lists every reader, one entry each; recognition, help, messages and documentation follow from it."""
+"""Lists all readers. Recognition of tables, help, messages and documentation follow from this list."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ READERS: dict[str, TableReader] = {
         python_frames.PANDAS,
         python_frames.POLARS,
         python_frames.ARROW_TABLE,
-        python_frames.ARROW_STREAM,  # last, because pandas and polars give streams too
+        python_frames.ARROW_STREAM,  # last, because pandas and polars frames can also give streams
     )
 }
-"""Every reader by its name. Objects and addresses are matched in this order."""
+"""All readers by name. Objects and addresses are matched in this order."""
 
 
 def find_reader_of_file(file: File) -> TableReader | None:
-    """Finds the reader of a file by its name alone; None if there is none."""
+    """Finds the reader of a file by the file's name alone; None if there is no reader."""
     is_packed = file.suffix.lower() in COMPRESSIONS
     kind = find_ending(file)
     file_reader = next((reader for reader in READERS.values() if kind in reader.endings), None)
@@ -76,7 +76,7 @@ def find_reader_of_object(table: AnyTable) -> TableReader:
 
 
 def find_reader_of_beginning(content: bytes) -> TableReader:
-    """Finds the reader of standard input by its first bytes; the longest match counts."""
+    """Finds the reader of standard input by the first bytes. The longest match counts."""
     matches = [(mark, reader) for reader in READERS.values() for mark in reader.beginnings if content.startswith(mark)]
     return max(matches, key=lambda match: len(match[0]))[1]
 
@@ -91,7 +91,7 @@ def hide_secrets(name: str) -> str:
 
 
 def join_words(items: Sequence[str]) -> str:
-    """Lists words, with `or` before the last."""
+    """Joins words by commas, with `or` before the last word."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} or {items[-1]}"
 
 
@@ -114,6 +114,6 @@ def describe_tables() -> str:
     other = ", ".join(reader.example for reader in readers if reader.part_kind or reader.address_pattern is not None)
     one = f"one {join_words(single_kinds)} file; " if single_kinds else ""
     return (
-        f"A {describe_several()} file, a quoted glob or a directory of them, here or in a store (s3://...); "
-        f"{one}{other}; - for standard input"
+        f"A {describe_several()} file, or several as a quoted glob or a directory, on this machine or in a store "
+        f"(s3://...); {one}{other}; - for standard input"
     )

@@ -1,6 +1,8 @@
-"""Tables that can be read more than once: the protocol, a table in memory, and strings that mark missing values.
+"""Tables that can be read more than once.
 
-A source can be read twice, in the same order, in batches of any size. Columns have a few plain types (see
+Has the protocol, a table in memory, and a table with markers of missing values.
+
+A source can be read several times in the same order, in batches of any size. Columns have a few plain types (see
 `sfumato._core.cell_values.simplify_type`), and strings are preferably dictionaries.
 """
 
@@ -26,7 +28,7 @@ from sfumato.errors import SchemaError, SourceError
 SPOOL_ROWS = 65_536
 
 RowProgress = Callable[[int], None]
-"""Called with the number of rows read so far, while a table is read that can be read only once."""
+"""A function that is called with the number of rows so far, while a table that can be read only once is being read."""
 
 
 def ignore_rows(rows: int) -> None:
@@ -57,16 +59,16 @@ class Source(Protocol):
         ...
 
     def iter_pieces(self, rows: int) -> Iterator[Self]:
-        """The same rows as smaller tables of about `rows` rows each, if they can be cut."""
+        """The same rows as smaller tables of about `rows` rows each, if the table can be cut."""
         ...
 
     def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
-        """A digest of the published rows; equal digests mean the same table.
+        """A digest of the published rows. Equal digests mean the same table.
 
         For a file with several tables, the digest covers one table. `map_files` may read several files at once.
 
-        If `is_content` is false, only changes need to be detected. A store may then confirm that its files are the
-        same, and nothing is read.
+        If `is_content` is false, only changes must be detected. Then a store may confirm that its files are the same,
+        and nothing is read.
         """
         ...
 
@@ -77,7 +79,7 @@ class MemorySource:
 
     table: pa.Table
     digest: str | None = None
-    """The digest of the original files, if any: Arrow may read them differently in later versions."""
+    """The digest of the original files, if there are any. It does not depend on how a version of Arrow reads them."""
 
     @classmethod
     def from_pandas(cls, frame: Any) -> MemorySource:
@@ -92,22 +94,24 @@ class MemorySource:
         try:
             table = pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            # Arrow names the column in its last argument; the first repeats the value, which must stay secret.
+            # The last argument of Arrow's error has the column. The first argument has the value, which must stay
+            # secret.
             column_reasons = [str(part) for part in error.args if "column" in str(part)]
             reason = column_reasons[0].splitlines()[0] if column_reasons else type(error).__name__
             raise SourceError(
-                f"the pandas frame holds a column of mixed or oversized values ({reason}); convert it to text first.",
+                f"the pandas frame has a column with mixed or oversized values ({reason}); convert this column to "
+                "text first.",
                 code="mixed-types",
             ) from None
         return cls(table.replace_schema_metadata(None))
 
     @classmethod
     def from_stream(cls, stream: ArrowStream, spool: Path, row_progress: RowProgress = ignore_rows) -> MemorySource:
-        """Keep a stream that can be read only once; errors do not repeat its values."""
+        """Keep a stream that can be read only once. Errors do not repeat its values."""
         try:
             return cls.spool_stream(stream, spool, row_progress)
         except (pa.ArrowException, OSError) as error:
-            if getattr(error, "errno", None) is not None:  # an error of the disk, not of the stream
+            if getattr(error, "errno", None) is not None:  # this is an error of the disk, not of the stream
                 raise
             raise SourceError(
                 f"the Arrow stream cannot be read: {type(error).__name__}.",
@@ -117,10 +121,10 @@ class MemorySource:
 
     @classmethod
     def spool_stream(cls, stream: ArrowStream, spool: Path, row_progress: RowProgress = ignore_rows) -> MemorySource:
-        """Write a stream that can be read only once to a private file, and map the file; reports the number of rows.
+        """Write a stream that can be read only once to a private file, and map the file. Reports the number of rows.
 
-        The file is unlinked before the first value is written. The system therefore removes it with its last user, even
-        if that process is killed.
+        The file is removed from its folder before the first value is written. So the system deletes it with its last
+        user, even if this process is killed.
         """
         descriptor = os.open(spool, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         spool.unlink()
@@ -136,7 +140,7 @@ class MemorySource:
         return cls(pa.ipc.open_stream(pa.py_buffer(mapped)).read_all())
 
     def attach_digest(self, files: Sequence[File], before: str) -> MemorySource:
-        """The same table with the digest of the original files; refused if they changed meanwhile."""
+        """The same table with the digest of the original files. Refuses files that have changed meanwhile."""
         if compute_files_digest(files) != before:
             raise SourceError(
                 "the table changed while it was read; publish it again when no program writes to it.",
@@ -145,7 +149,7 @@ class MemorySource:
         return replace(self, digest=before)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle only the rows of this piece; for a slice, Arrow's pickle would contain the whole table."""
+        """Pickle only the rows of this piece. Arrow's own pickle of a slice would contain the whole table."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.table.schema) as writer:
             writer.write_table(self.table.unify_dictionaries())
@@ -171,7 +175,10 @@ class MemorySource:
             yield MemorySource(self.table.slice(first, rows))
 
     def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
-        """The digest of the table's Arrow stream, cut in equal batches whatever its own chunks are."""
+        """The digest of the table's Arrow stream.
+
+        Batches have equal sizes, so the digest does not depend on the table's chunks.
+        """
         if self.digest is not None:
             return self.digest
         sink = _HashSink()
@@ -183,7 +190,7 @@ class MemorySource:
 
 
 def _zero_missing_values(table: pa.Table) -> pa.Table:
-    """The same values, with zeros under missing values: what other libraries leave there differs from run to run."""
+    """The same values, with zeros in the memory of missing values, because its content may differ from run to run."""
     rows = pa.array(range(table.num_rows), pa.int64())
     for place, column in enumerate(table.columns):
         if column.null_count and pa.types.is_primitive(column.type):
@@ -196,7 +203,7 @@ def _restore_source(stream: bytes, digest: str | None) -> MemorySource:
 
 
 class _HashSink:
-    """A file that keeps only the digest of what is written to it."""
+    """A file object that computes the digest of the bytes written to it and does not store them."""
 
     closed = False
 
@@ -208,7 +215,7 @@ class _HashSink:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: no data is buffered."""
+        """Do nothing, because no data is buffered."""
 
     def close(self) -> None:
         self.closed = True
@@ -216,7 +223,10 @@ class _HashSink:
 
 @dataclass(frozen=True)
 class MarkedSource:
-    """A table in which some strings mark a missing value; in a column of numbers, they mark equal numbers."""
+    """A table in which some strings mark a missing value.
+
+    In a column of numbers, the equal numbers mark a missing value.
+    """
 
     source: Source
     missing: tuple[str, ...]
@@ -258,7 +268,7 @@ class MarkedSource:
 
 
 def _list_numbers(texts: Sequence[str], kind: pa.DataType) -> pa.Array:
-    """The numbers among the strings, in the type of a column that can hold them."""
+    """The markers that are numbers, in the type of a column."""
     numbers = []
     for text in texts:
         with contextlib.suppress(pa.ArrowException):
@@ -267,7 +277,7 @@ def _list_numbers(texts: Sequence[str], kind: pa.DataType) -> pa.Array:
 
 
 def replace_views(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch without string views, as polars writes them: Arrow cannot select rows of these."""
+    """A batch without the string views that polars writes, because Arrow cannot select rows of such views."""
     kinds = [_replace_view_type(kind) for kind in batch.schema.types]
     return batch.cast(pa.schema(list(zip(batch.schema.names, kinds, strict=True))))
 

@@ -1,7 +1,7 @@
-"""Reads tables that only Spark can read: writes each partition to a private file first.
+"""Reads tables that only Spark can read, by first writing each partition to a private file.
 
-Spark computes a frame anew whenever it is read, perhaps in another order or from other rows; files do not change. The
-files are as secret as the table. They lie in the staging folder of the release, and are removed with it.
+Spark computes a frame again for every reading, perhaps in another order or from other rows. Files do not change. The
+files are as secret as the table. They lie in the staging folder of the release, and are removed with this folder.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def open_spark(opening: Opening) -> ParquetSource:
 
 
 def get_session(master: str | None = None) -> Any:
-    """The existing session, or a new one at this address or as the environment configures it."""
+    """Returns the existing session, or a new session at this address or as configured by the environment."""
     try:
         spark = import_module("pyspark.sql").SparkSession
     except ImportError as error:
@@ -75,7 +75,7 @@ def get_session(master: str | None = None) -> Any:
 def _create_session(builder: Any, master: str | None) -> Any:
     if (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://"):
         return (builder if master is None else builder.remote(master)).getOrCreate()
-    builder = builder.config("spark.ui.showConsoleProgress", "false")  # it would overwrite our progress bar
+    builder = builder.config("spark.ui.showConsoleProgress", "false")  # Spark's progress bar would overwrite ours
     if (master or "local").startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # local workers use the Python of this program
         builder = builder.config("spark.ui.enabled", "false")
@@ -87,7 +87,7 @@ def _find_frame(table: str) -> Any:
     name, spark = table.removeprefix(SPARK_PREFIX), get_session()
     try:
         frame = spark.table(name)
-        frame.columns  # noqa: B018 - Spark does not look for the table before this
+        frame.columns  # noqa: B018 - Spark looks for the table only at this point
         return frame
     except Exception as error:
         raise SourceError(
@@ -99,7 +99,7 @@ def _find_frame(table: str) -> Any:
 
 
 def spool_frame(table: Any, folder: Path) -> list[Path]:
-    """Write a frame to files in a new folder; the order of the files depends on their content only."""
+    """Write a frame to files in a new folder. The order of the files depends on their content only."""
     frame = _find_frame(table) if is_spark_name(table) else table
     if not hasattr(frame, "mapInArrow"):
         raise SourceError(
@@ -116,23 +116,23 @@ def spool_frame(table: Any, folder: Path) -> list[Path]:
         )
     folder.mkdir(mode=0o700)
     with translate_spark_errors():
-        # Spark looks columns up by name, takes a dot for a path, and ignores case.
+        # Spark looks up columns by name, treats a dot as a path, and ignores case.
         numbered = frame.toDF(*(f"column_{number}" for number in range(len(names))))
     rows = collect_rows(run_on_workers(numbered, partial(_spool_partition, str(folder.absolute()), tuple(names))))
-    # Only the reported files count: a failed attempt may leave a file, and a repeated attempt may leave two.
+    # Only the reported files count, because a failed attempt may leave a file and a repeated attempt may leave two.
     files = sorted(row.data.decode() for row in rows)
     if not files:
         raise SourceError("the table is empty: there is nothing to publish.", code="empty-table")
     if len(set(files)) < len(files):
         raise EngineError(
-            "Spark delivered a partition of the frame twice; publish the table again, or publish it from files.",
+            "Spark delivered a part of the frame twice; publish the table again, or publish it from files.",
             code="work-lost-or-repeated",
         )
     return [folder.absolute() / name for _, name in (line.split() for line in files)]
 
 
 def _list_columns(frame: Any) -> list[str]:
-    """The columns of a frame. Spark Connect finds errors in a frame only when its columns are requested."""
+    """The columns of a frame. Spark Connect reports errors in a frame only when its columns are requested."""
     try:
         return list(frame.columns)
     except Exception as error:
@@ -145,18 +145,18 @@ def _list_columns(frame: Any) -> list[str]:
 
 
 def _spool_partition(folder: str, names: Sequence[str], batches: Batches) -> Iterator[WorkerRow]:
-    """Write the batches of a worker to a file; returns its digest and its name."""
+    """Write the batches of a worker to a file; returns the digest and the name of the file."""
     path = Path(folder) / f"{uuid4().hex}.parquet"
     try:
         if _write(path, names, batches):
             yield WorkerRow(0, 0, 0, False, f"{compute_file_digest(path)} {path.name}".encode())
     except OSError as error:
         yield WorkerRow(0, 0, 0, True, pack_error(error))
-    except Exception as error:  # the frame is computed while it is read, and the message may hold its values
+    except Exception as error:  # the frame is computed while it is read, and the message may contain its values
         source_error = SourceError(
             "Spark cannot compute this frame, or a column has a type that is not supported "
-            f"({type(error).__name__}); check the frame in Spark first, for example with show(), and convert such "
-            "columns to text.",
+            f"({type(error).__name__}); check the frame in Spark first, for example with show(), and convert columns "
+            "of unusual types to text.",
             code="uncomputable-frame",
             fields={"frame": "spark", "reason": type(error).__name__},
         )
@@ -164,7 +164,7 @@ def _spool_partition(folder: str, names: Sequence[str], batches: Batches) -> Ite
 
 
 def _write(path: Path, names: Sequence[str], batches: Batches) -> bool:
-    """Write the batches with the frame's column names; returns whether there was anything to write."""
+    """Write the batches with the frame's column names; returns whether there were any rows."""
     writer, pending_batches, rows = None, [], 0
     try:
         for batch in batches:

@@ -1,10 +1,11 @@
-"""Reads files of SPSS (.sav, .zsav), Stata (.dta) and SAS (.sas7bdat, and .xpt for transport).
+"""Reads files of SPSS (.sav, .zsav), Stata (.dta) and SAS (.sas7bdat, and .xpt for transport files).
 
-- Value labels replace codes. A code without a label becomes text. Codes with the same label are written after it.
+- Value labels replace codes. A code without a label becomes text. If two codes have the same label, the code is written
+after the label.
 - Codes declared as missing are missing values: missing ranges in SPSS, .a to .z in Stata, .A to .Z in SAS. Blank
   strings are missing too.
 - Numeric columns without decimals hold whole numbers. Dates stay dates, and times of day become text.
-- Columns have their short names; labels of variables are not read.
+- Columns have their short names. Labels of variables are not read.
 
 The files are read in another process (`statistics_worker`), because a damaged file can crash the process that reads it.
 """
@@ -38,7 +39,7 @@ from sfumato.errors import MissingExtraError, SchemaError, SourceError
 EXTRA = "statistics"
 DAY = 86_400
 LARGEST_WHOLE = 1 << 53
-"""Numbers are doubles, which hold every whole number up to this limit."""
+"""Numbers are doubles, which are exact for whole numbers up to this limit."""
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """The years 1 to 9999, in days since 1970."""
 BATCH_ROWS = 1 << 16
@@ -52,7 +53,7 @@ WORKER_CODE = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {w
 
 @dataclass(frozen=True)
 class StatisticsPackage:
-    """A statistics package: its time units, and the column formats that mean dates."""
+    """A statistics package, with its time units and the column formats that mean dates."""
 
     name: str
     origin: int
@@ -132,7 +133,7 @@ def _open(opening: Opening, package: StatisticsPackage, function: str) -> Memory
 def _read_rows(
     file: File, package: StatisticsPackage, function: str, read: ReadOptions
 ) -> Iterator[pa.RecordBatchReader]:
-    """The rows of a file from the worker; if the worker fails or crashes, one sentence explains it."""
+    """The rows of a file from the worker. If the worker fails or crashes, the error explains it in one sentence."""
     content = file.content if isinstance(file, BufferFile) else None
     location: Json = {"address": [file.scheme, file.key]} if isinstance(file, Address) else {}
     if content is None and not location:
@@ -159,7 +160,7 @@ def _read_rows(
     except (pa.ArrowException, BrokenPipeError) as error:
         failure = error
     except OSError as error:
-        if error.errno is not None:  # an error of the disk, not of the stream
+        if error.errno is not None:  # this is an error of the disk, not of the stream
             raise
         failure = error
     finally:
@@ -175,13 +176,13 @@ def _read_rows(
 def _make_failure_error(file: File, package: StatisticsPackage, code: int) -> SourceError | MissingExtraError:
     if code == worker.NOT_INSTALLED:
         return MissingExtraError(
-            f"a file of {package.name} needs another library; install it with: pip install 'sfumato[{EXTRA}]'.",
+            f"a file of {package.name} needs an additional library; install it with: pip install 'sfumato[{EXTRA}]'.",
             code="missing-package",
             fields={"extra": EXTRA},
         )
     if code == worker.OTHER_ENCODING:
         return SourceError(
-            f"the strings of {file.name!r} are not in the encoding that the file declares; name the right one, "
+            f"the strings of {file.name!r} are not in the encoding that the file declares; name the right encoding, "
             "such as `encoding='cp1252'`.",
             code="other-encoding",
             fields={"file": file.name},
@@ -194,7 +195,7 @@ def _make_failure_error(file: File, package: StatisticsPackage, code: int) -> So
         )
     if code == worker.SEVERAL:
         return SourceError(
-            f"{file.name!r} holds several data sets; write each into a separate file.",
+            f"{file.name!r} contains several data sets; write each data set into a separate file.",
             code="several-tables",
             fields={"file": file.name},
         )
@@ -220,7 +221,7 @@ class _TypedColumn:
 def _make_columns(table: pa.Table, package: StatisticsPackage, read: ReadOptions) -> list[_TypedColumn]:
     names = table.column_names
     if not names:
-        raise SchemaError("the table has no columns: there is nothing to publish.", code="table-without-columns")
+        raise SchemaError("the table has no columns, so there is nothing to publish.", code="table-without-columns")
     if repeated := next((name for name, times in Counter(names).items() if times > 1), None):
         raise SchemaError(
             f"the table has two columns named {repeated!r}; rename one of them.",
@@ -231,7 +232,7 @@ def _make_columns(table: pa.Table, package: StatisticsPackage, read: ReadOptions
     typed_columns = []
     for name, column_format in zip(names, metadata["formats"], strict=True):
         values = table.column(name)
-        # A code that is a letter marks a missing value in a column of numbers.
+        # In a column of numbers, a letter is a code for a missing value.
         is_code = (int, float) if pa.types.is_floating(values.type) else str
         labels = {code: label for code, label in metadata["labels"].get(name, ()) if isinstance(code, is_code)}
         labels = _select_value_labels(labels, metadata["missing"].get(name, ()))
@@ -241,7 +242,7 @@ def _make_columns(table: pa.Table, package: StatisticsPackage, read: ReadOptions
     return typed_columns
 
 
-def _make_column(  # noqa: PLR0913 - a column, and its metadata in the file
+def _make_column(  # noqa: PLR0913 - a column and its metadata in the file
     name: str,
     values: pa.ChunkedArray,
     package: StatisticsPackage,
@@ -280,7 +281,7 @@ def _make_date_column(name: str, values: pa.ChunkedArray, package: StatisticsPac
         ends = pc.min_max(day_numbers)
         if ends["min"].is_valid and not FIRST_DAY <= ends["min"].as_py() <= ends["max"].as_py() < LAST_DAY + 1:
             raise SourceError(
-                f"column {name!r} holds dates outside the years 1 to 9999; correct them in the file.",
+                f"column {name!r} has dates outside the years 1 to 9999; correct these dates in the file.",
                 code="dates-out-of-range",
                 fields={"column": name},
             )
@@ -309,13 +310,13 @@ def _convert_each_value(write: Callable[[Any], str | None]) -> Callable[[pa.Arra
 
 
 def _strip_blanks(column: pa.Array) -> pa.Array:
-    """Strings without trailing blanks; blank strings are missing."""
+    """Strings without trailing blanks. Blank strings are missing values."""
     texts = pc.utf8_rtrim(column, " ")
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
 def _format_value(value: Code) -> str | None:
-    """A value as text; whole-number codes have no decimals."""
+    """A value as text. Codes that are whole numbers are written without decimals."""
     if isinstance(value, str):
         return value.rstrip(" ") or None
     return str(int(value)) if float(value).is_integer() and abs(value) <= LARGEST_WHOLE else repr(value)
@@ -334,7 +335,7 @@ def _format_clock(seconds: float) -> str:
 
 
 def _select_value_labels(labels: Mapping[Code, object], missing: Sequence[object]) -> dict[Code, str]:
-    """The labels of codes that are values; blank labels and labels of codes declared as missing are removed."""
+    """The labels of codes. Blank labels and labels of codes that are declared as missing are removed."""
     return {
         code: text
         for code, label in labels.items()
@@ -350,7 +351,7 @@ def _is_declared_missing(code: Any, missing: Sequence[Any]) -> bool:
         try:
             if low <= code <= high:
                 return True
-        except TypeError:  # a string compared with a number
+        except TypeError:  # a string cannot be compared with a number
             continue
     return False
 
@@ -358,7 +359,7 @@ def _is_declared_missing(code: Any, missing: Sequence[Any]) -> bool:
 def _make_label_writer(values: pa.ChunkedArray, labels: Mapping[Code, str]) -> Callable[[Code], str | None]:
     """Returns a function that writes the label of a code, followed by the code if two codes share a label.
 
-    Codes also share a label if a code without a label reads like the label of another.
+    Codes also share a label if a code without a label is equal to the label of another code.
     """
     is_number = pa.types.is_floating(values.type)
     labels_by_code = {_format_value(code): text for code, text in labels.items()}

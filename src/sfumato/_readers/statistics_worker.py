@@ -1,8 +1,8 @@
 """Reads a file of SPSS, Stata or SAS in a separate process, and writes its rows to standard output as Arrow.
 
-The library that reads these files is written in C, and a damaged file can crash its process. It therefore runs in this
-process, which passes on only rows: numbers as doubles, strings, and missing values. Names, formats and labels are in
-the metadata of the stream. The exit code tells how a run ended.
+The library that reads these files is written in C, and a damaged file can crash its process. So the library runs in
+this separate process, which passes on only rows of doubles, strings and missing values. Names, formats and labels are
+in the metadata of the stream. The exit code gives the result of a run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PIECE_RECORDS = 1 << 14
 
 
 class SeveralTablesError(Exception):
-    """A file holds several data sets."""
+    """The file contains several data sets."""
 
 
 EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
@@ -50,14 +50,14 @@ def run(request: JsonView, content: bytes | None = None) -> int:
         return NOT_INSTALLED
     try:
         _write(_Table(pyreadstat, request, content))
-    except Exception as error:  # the message of the library may repeat the file's content
+    except Exception as error:  # the message of the library may repeat content of the file
         codes = (code for kind, code in EXIT_CODES if isinstance(error, kind))
         return next(codes, OTHER_ENCODING if "encoding" in str(error) else DAMAGED)
     return 0
 
 
 class _Table:
-    """A file as the library reads it."""
+    """The content of a file, as read by the library."""
 
     def __init__(self, library: Any, request: JsonView, content: bytes | None) -> None:
         self.read_function = getattr(library, request["function"])
@@ -70,7 +70,7 @@ class _Table:
                 _check_members(file)
             if request["function"] == STATA:
                 _check_end(file)
-        # The library returns codes declared as missing only on request; SAS transport files declare none.
+        # The library returns codes that are declared as missing only on request. SAS transport files declare none.
         extra_options = {} if request["function"] == TRANSPORT else {"user_missing": True}
         self.metadata = self._read(metadataonly=True, **extra_options)[1]
 
@@ -118,7 +118,7 @@ class _Table:
 
 
 def _check_end(file: BinaryIO) -> None:
-    """Refuse a truncated Stata file: labels come last, and the library would read the file without them."""
+    """Refuse a truncated Stata file. Labels come last, so the library would read such a file without labels."""
     if file.read(len(STATA_START)) == STATA_START:
         file.seek(-len(STATA_END), io.SEEK_END)
         if file.read() != STATA_END:
@@ -126,10 +126,7 @@ def _check_end(file: BinaryIO) -> None:
 
 
 def _check_members(file: BinaryIO) -> None:
-    """Refuse a transport file with several data sets, of which the library reads only the first, and a truncated one.
-
-    Such a file does not tell its number of rows, but it consists of records of one length.
-    """
+    """Refuse a truncated transport file, and one with several data sets, of which the library reads only the first."""
     members = 0
     while piece := file.read(RECORD_BYTES * PIECE_RECORDS):
         members += sum(piece.startswith(MEMBER, place) for place in range(0, len(piece), RECORD_BYTES))
@@ -148,14 +145,14 @@ def _write(table: _Table) -> None:
 
 
 def main() -> None:
-    """Take the request from the first line of standard input, and the content of the file from the rest of it."""
+    """Read the request from the first line of standard input, and the content of the file from the rest."""
     _disable_core_dumps()
     request = json.loads(sys.stdin.buffer.readline())
     sys.exit(run(request, sys.stdin.buffer.read() if request["has_content"] else None))
 
 
 def _disable_core_dumps() -> None:
-    """Disable core dumps: after a crash they would contain values of the table."""
+    """Disable core dumps, because after a crash they would contain values of the table."""
     try:
         import resource  # noqa: PLC0415 - not available on every system
     except ImportError:

@@ -1,6 +1,6 @@
-"""Record encodings: the published form of a record (value, set or bucket), and how to write, read and count it.
+"""Record encodings: the published form of a record (value, set or bucket), with code to write, read and count records.
 
-Other modules only use the interface `RecordEncoding`. A new encoding is one more file here.
+Other modules only use the interface `RecordEncoding`. To add an encoding, add a file here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 DATA_FILE = "data.parquet"
-"""The file of the records, unless an encoding has other names."""
+"""The default name of the file with the records."""
 
 
 def list_record_files(data: str, files: int) -> tuple[str, ...]:
@@ -42,9 +42,9 @@ RecordReader = Callable[[pa.RecordBatch], Codes]
 
 @dataclass(frozen=True, slots=True)
 class PerturbedRecords:
-    """The published part of a batch: the codes of the values, or the bits of each record's set; and the sub-tables.
+    """The published part of a batch: the sub-tables, and the codes of the values or the bits of the sets.
 
-    It holds no values if only the sub-table or bucket of a record is published.
+    There are no values if only the sub-table or bucket of a record is published.
     """
 
     values: Codes | None
@@ -71,7 +71,7 @@ class CellContents:
 
 @dataclass(frozen=True, slots=True)
 class SideTable:
-    """A table beside the records, written in its given order, which carries no information."""
+    """A table beside the records. Its lines are written in the given order, which carries no information."""
 
     file: str
     columns: tuple[PublishedColumn, ...]
@@ -98,11 +98,11 @@ class Naming:
 
     @property
     def markdown_names(self) -> str:
-        """The names for readers, in Markdown."""
+        """The names of the sensitive columns in Markdown, for people."""
         return " and ".join(map(format_as_code, self.sensitive))
 
     def make_part_domain(self, number: int) -> pa.Array:
-        """The domain of one of the sensitive columns, one value for each domain index."""
+        """The domain of one of the sensitive columns, with one value for each domain index."""
         return build_domain_array([split_value(value)[number] for value in self.domain])
 
     def make_value_fields(self, names: Sequence[str]) -> list[Field]:
@@ -114,7 +114,7 @@ class Naming:
 
 
 class RecordsInMemory(Protocol):
-    """All records of a release in memory, for estimators that count them in several ways."""
+    """All records of a release in memory, for estimators that count in several ways."""
 
     @property
     def published_codes(self) -> Codes:
@@ -130,9 +130,9 @@ class RecordsInMemory(Protocol):
         ...
 
     def iter_bits(self, index: Indices, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
-        """Yields some conditions at a time with a row of bits each: whether the record at each index satisfies it.
+        """Yields some conditions at a time, with a bit for each index: whether the record satisfies the condition.
 
-        An index after the last record stands for none.
+        An index after the last record stands for no record.
         """
         ...
 
@@ -155,7 +155,7 @@ class Counter(Protocol):
     def count_members(
         self, read: RecordReader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
     ) -> tuple[Counts, Counts]:
-        """For each condition, its number of records, and of their sets that contain each needed member.
+        """For each condition, counts the records, and the records whose sets contain each needed member.
 
         `needed` maps the requested domain indices to the members that must be counted for them.
         """
@@ -174,9 +174,9 @@ class RecordEncoding(ABC):
     FILES: ClassVar[tuple[str, ...]] = (DATA_FILE,)
     """The tables of a release, the records first."""
     WARNING: ClassVar[str]
-    """A warning against wrong uses of the records."""
+    """A warning against a wrong use of the records."""
     IS_READABLE_VALUE: ClassVar[bool] = False
-    """Whether each record publishes one value of the domain, as people read it."""
+    """Whether each record publishes one value of the domain in readable form."""
 
     @property
     def has_cells(self) -> bool:
@@ -184,22 +184,22 @@ class RecordEncoding(ABC):
         return False
 
     def name_cell_column(self, sensitive: str) -> str:
-        """The default name of that column."""
+        """The default name of the column with the sub-table or bucket."""
         return self.CELL_COLUMN
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
-    def check(self, sensitive: SensitiveColumns) -> None:  # noqa: B027 - most kinds can show everything
+    def check(self, sensitive: SensitiveColumns) -> None:  # noqa: B027 - most encodings can represent all columns
         """Rejects sensitive columns that this encoding cannot represent."""
 
     @abstractmethod
     def make_columns(
         self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str
     ) -> tuple[PublishedColumn, ...]:
-        """The columns of the records in the order of the table, with the sub-table or bucket last."""
+        """The columns of the records in the order of the table. The sub-table or bucket comes last."""
 
     def make_readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
-        """Converts published values to a readable form; most encodings are readable already."""
+        """Converts published values to a readable form. Most encodings are readable already."""
         return batch
 
     @abstractmethod
@@ -207,7 +207,7 @@ class RecordEncoding(ABC):
         """The published rows of a batch, by column."""
 
     def make_side_table(self, sensitive: SensitiveColumns, naming: Naming, contents: CellContents) -> SideTable | None:
-        """Builds the table beside the records from the planned contents; None if the encoding has none."""
+        """Builds the table beside the records from the planned contents; None if the encoding has no such table."""
         return None
 
     # ------------------------------------------------------------------------------------------------------- describing
@@ -217,26 +217,26 @@ class RecordEncoding(ABC):
         """The columns of the records that depend on the sensitive values."""
 
     def list_tables(self, naming: Naming, fields: Sequence[Field]) -> dict[str, Sequence[Field]]:
-        """The columns of each table of the release, given those of the records."""
+        """The columns of each table of the release, given the columns of the records."""
         return {self.FILES[0]: fields}
 
     @abstractmethod
     def describe(self, subject: str, naming: Naming) -> str:
-        """Describes the encoding in Markdown; the subject names the protected columns."""
+        """Describes the encoding in Markdown. The subject of the sentence names the protected columns."""
 
     def list_places(self, size: int) -> Sequence[int]:
         """The domain indices that some record can publish."""
         return range(size)
 
     def write_manual_sql(self, naming: Naming, condition: str) -> str | None:
-        """SQL that counts without weights in any tool, if the encoding alone determines it."""
+        """SQL that counts in any tool without weights, if the encoding alone is enough for this."""
         return None
 
     @abstractmethod
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """SQL that tests if a record `d` contains the value of these columns of weights `w`, with its join conditions.
 
-        The value is the requested one; some encodings store its position.
+        The value is the requested value; some encodings store its position instead.
         """
 
     def list_weight_columns(self, naming: Naming) -> Mapping[str, Sequence[str]]:
@@ -244,7 +244,7 @@ class RecordEncoding(ABC):
         return {}
 
     def list_extra_terms(self, naming: Naming) -> Sequence[str]:
-        """SQL of further contributions of a record `d` by the weights `w`, besides that for containing the value."""
+        """SQL of what a record `d` contributes by the weights `w`, in addition to that of the value itself."""
         return ()
 
     # --------------------------------------------------------------------------------------------------------- trusting
@@ -253,7 +253,7 @@ class RecordEncoding(ABC):
         """The largest number of lines in each table beside the records."""
         return {}
 
-    def check_footer(self, path: Path, naming: Naming, metadata: pq.FileMetaData) -> None:  # noqa: B027 - most need none
+    def check_footer(self, path: Path, naming: Naming, metadata: pq.FileMetaData) -> None:  # noqa: B027 - most encodings need no check
         """Rejects records whose footer contradicts this encoding."""
 
     # --------------------------------------------------------------------------------------------------------- counting
@@ -273,7 +273,7 @@ class RecordEncoding(ABC):
     def tally_hits(
         self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
     ) -> dict[Key, WeightTallies] | None:
-        """The same counts, if only hits matter and this way is faster; otherwise None."""
+        """The same counts if only hits matter and a faster method exists; otherwise None."""
         return None
 
     @abstractmethod
@@ -281,7 +281,7 @@ class RecordEncoding(ABC):
         """Counts the published values for many conditions."""
 
     def read_side_table(self, naming: Naming, folder: Path) -> Holdings | None:
-        """Reads the table beside the records, line by line in its order; None if there is none."""
+        """Reads the table beside the records, line by line in its order; None if there is no such table."""
         return None
 
     def read_holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings | None:

@@ -1,4 +1,4 @@
-"""Packs booleans into machine words, to combine and count 64 at once."""
+"""Packs booleans into machine words, so that 64 of them are combined and counted at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sfumato._core.array_types import Codes, Mask
 BitWords = npt.NDArray[np.uint64]
 WORD_BITS, BYTE, WORD_BYTES = 64, 8, 8
 ROWS = 1 << 13
-"""The number of table rows in one step: whole words of each column."""
+"""The number of table rows in one step, chosen to give whole words of each column."""
 
 
 def pack_bits(mask: Mask) -> BitWords:
@@ -25,7 +25,7 @@ def pack_bits(mask: Mask) -> BitWords:
 def pack_columns(matrix: Codes, columns: Sequence[int]) -> BitWords:
     """Packs some columns of zeros and ones into words of bits, one row for each column.
 
-    It transposes some rows at a time, which stay in the cache; a whole column would stream through memory.
+    It transposes some rows at a time, because they stay in the cache; whole columns would not.
     """
     packed_bytes = np.zeros((len(columns), -(-len(matrix) // WORD_BITS) * WORD_BYTES), dtype=np.uint8)
     for start in range(0, len(matrix), ROWS):

@@ -1,6 +1,6 @@
-"""Merges buckets with equal contents into kinds: a release with millions of records has some hundreds of kinds.
+"""Merges buckets with equal contents into kinds. A release with millions of records has some hundreds of kinds.
 
-Some results need single buckets: certain bounds of a count, and alternative pairings of values. These only look at the
+Some results need single buckets: certain bounds of a count, and alternative pairings of values. They need only the
 buckets of kinds that contain a wanted value.
 """
 
@@ -32,12 +32,12 @@ class BucketKinds(Holdings):
 
     @cached_property
     def starts(self) -> Indices:
-        """The position of the first bucket of each kind in that order."""
+        """The position of the first bucket of each kind, if buckets are sorted by kind."""
         return np.cumsum(self.repeats) - self.repeats
 
     @cached_property
     def single_holdings(self) -> Holdings:
-        """The contents of every single bucket, in that order."""
+        """The contents of every single bucket, sorted by kind."""
         lines = np.bincount(self.buckets, minlength=len(self.sizes))
         line_positions = list_run_positions(
             np.cumsum(lines) - lines, lines, np.repeat(np.arange(len(lines)), self.repeats)
@@ -46,7 +46,7 @@ class BucketKinds(Holdings):
         return Holdings(numbers, self.places[line_positions], self.counts[line_positions], self.domain_size)
 
     def attach_to(self, tally: Tally, release_tally: Tally | None) -> Tally:
-        """Merges the counts of single buckets into counts of kinds; computed once for all callers."""
+        """Merges the counts of single buckets into counts of kinds. The result is computed once for all callers."""
         kind_tally = tally.derive(self._tally_kinds)
         return kind_tally if release_tally is None else replace(kind_tally, release_tally=release_tally)
 
@@ -56,7 +56,7 @@ class BucketKinds(Holdings):
         return BucketTally(counts, tally.rows, None, self, kinds=self, base_counts=single_counts)
 
     def find_single_buckets(self, places: Indices) -> tuple[Indices, Floats, Floats]:
-        """The buckets with one of the values, as positions in that order, with their sizes and numbers of matches."""
+        """The buckets with one of the values: their positions (sorted by kind), sizes and numbers of matches."""
         kind_indices, match_counts = self.find_buckets(places)
         times, sizes = self.repeats[kind_indices], self.sizes[kind_indices].astype(np.float64)
         return (
@@ -72,11 +72,11 @@ class BucketTally(Tally):
 
     kinds: BucketKinds
     base_counts: Amounts
-    """The counts of single buckets, sorted by kind; for a sum, those of its first part."""
+    """The counts of single buckets, sorted by kind. For a sum, the counts of its first part."""
 
     @cached_property
     def single_counts(self) -> Amounts:
-        """The counts of single buckets; those of a sum are only computed on demand."""
+        """The counts of single buckets. For a sum they are computed only on demand."""
         return np.asarray(sum(part.single_counts * by for part, by in self.parts)) if self.parts else self.base_counts
 
     def take(self, lines: Indices) -> Tally:
@@ -139,11 +139,11 @@ class InMemoryTally(Tally):
         )
 
     def attach_context(self, release_tally: Tally | None, holdings: Holdings | None) -> Tally:
-        """Returns the tally unchanged; it already has the contents of the buckets."""
+        """Returns the tally unchanged, because it already has the contents of the buckets."""
         return replace(self, release_tally=release_tally)
 
     def find_bounds(self, places: Indices) -> tuple[Floats, Floats]:
-        """Looks the bounds up among those computed for all conditions at once."""
+        """Looks up the bounds, which are computed for all conditions at once."""
         certain_counts = self.bounds.find(places, self.condition_numbers)
         return super().find_bounds(places) if certain_counts is None else certain_counts
 
@@ -159,11 +159,11 @@ class InMemoryTally(Tally):
 
 
 BucketLines = Sequence[Codes]
-"""Buckets, domain indices and counts: the frequency of each value in each bucket."""
+"""The frequency of each value in each bucket, as buckets, domain indices and counts."""
 
 
 def find_kinds(parts: Iterable[BucketLines], domain_size: int) -> BucketKinds | None:
-    """Finds the buckets with equal contents, from all lines in parts; it compares the bytes of their lines.
+    """Finds the buckets with equal contents by comparing the bytes of their lines, which are read in parts.
 
     It returns None unless the buckets are numbered from 0, each with its values in domain order.
     """
@@ -199,7 +199,7 @@ def find_kinds(parts: Iterable[BucketLines], domain_size: int) -> BucketKinds | 
 
 
 def _split_between_buckets(parts: Iterable[BucketLines]) -> Iterator[BucketLines]:
-    """Yields the same lines, split between buckets."""
+    """Yields the same lines in parts that end between buckets."""
     open_lines: BucketLines | None = None
     for part in parts:
         lines = part if open_lines is None else [np.concatenate(pair) for pair in zip(open_lines, part, strict=True)]
@@ -212,7 +212,7 @@ def _split_between_buckets(parts: Iterable[BucketLines]) -> Iterator[BucketLines
 
 
 def sort_positions(numbers: Indices) -> Indices:
-    """Sorts numbers below 2^32 and returns their positions, 16 bits at a time, which numpy does without comparisons."""
+    """Returns the positions that sort numbers below 2^32. Numpy sorts 16 bits at a time, without comparisons."""
     first = np.argsort(numbers.astype(np.uint16), kind="stable")
     if numbers.max(initial=0) < 1 << 16:
         return first
@@ -220,7 +220,7 @@ def sort_positions(numbers: Indices) -> Indices:
 
 
 def list_run_positions(starts: Indices, lengths: Counts, runs: Indices) -> Indices:
-    """The positions covered by some runs of a long list, run after run."""
+    """The positions in some runs of a long list, run after run."""
     run_lengths = lengths[runs]
     ends = np.cumsum(run_lengths)
     return np.arange(run_lengths.sum()) + np.repeat(starts[runs] - ends + run_lengths, run_lengths)

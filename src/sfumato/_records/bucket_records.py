@@ -1,4 +1,4 @@
-"""The bucket encoding: a record publishes its bucket, and a table beside the records lists the contents of buckets."""
+"""The bucket encoding: a record publishes its bucket, and a separate table lists the contents of buckets."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ BATCH_ROWS = 1 << 20
 """The number of lines of the second file that are read at a time."""
 
 _MANUAL_SQL = """\
-With any SQL tool, let every record count for its bucket's share of the value. This is the plain estimate, which is
-right only if values and public columns are unrelated within buckets; `sfumato query` corrects for that. In DuckDB:
+With any SQL tool, count every record by the share of its bucket's records that have the value. This plain estimate is
+right only if values and public columns are unrelated within buckets; `sfumato query` corrects for such relations. In
+DuckDB:
 
     WITH sizes AS (SELECT {bucket}, SUM({count}) AS size FROM '{table}' GROUP BY ALL),
          marked AS (SELECT {bucket}, SUM({count}) AS marked FROM '{table}' WHERE {wanted} GROUP BY ALL)
@@ -55,11 +56,14 @@ class BucketEncoding(RecordEncoding):
 
     CELL_COLUMN: ClassVar = "bucket"
     FILES: ClassVar = (BUCKET_RECORDS, BUCKET_CONTENTS)
-    WARNING: ClassVar = "Do not join records and values of a bucket to count them: every record would have every value."
+    WARNING: ClassVar = (
+        "To count records, do not join the records with the values of their buckets: every record would get every "
+        "value."
+    )
 
     @property
     def has_cells(self) -> bool:
-        """True: a column gives the bucket of a record."""
+        """True, because a column gives the bucket of a record."""
         return True
 
     # ---------------------------------------------------------------------------------------------------------- writing
@@ -109,13 +113,12 @@ class BucketEncoding(RecordEncoding):
     def describe(self, subject: str, naming: Naming) -> str:
         """Describes the encoding."""
         return (
-            f"Each record is in a bucket ({format_as_code(naming.cell or '')}). `{BUCKET_CONTENTS}` lists which values "
-            f"of {naming.markdown_names} the records of each bucket have, and how often, but not which record has "
-            "which."
+            f"Each record is in a bucket ({format_as_code(naming.cell or '')}). `{BUCKET_CONTENTS}` lists how often "
+            f"each value of {naming.markdown_names} occurs in each bucket, but not which record has which value."
         )
 
     def write_manual_sql(self, naming: Naming, condition: str) -> str | None:
-        """The plain estimate of the papers."""
+        """Writes SQL for the plain estimate of the papers."""
         bucket, count = (
             escape_unprintable(quote_if_needed(name)) for name in (naming.cell or "", name_count_column(naming))
         )
@@ -128,13 +131,13 @@ class BucketEncoding(RecordEncoding):
         )
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
-        """A record has no published value, so no weight applies."""
+        """Raises an error, because a record has no published value to which a weight could apply."""
         return "false", []
 
     # --------------------------------------------------------------------------------------------------------- trusting
 
     def compute_line_limits(self, records: int) -> dict[str, int]:
-        """A bucket contains no value that none of its records has."""
+        """Each line needs at least one record, because a bucket lists only values that its records have."""
         return {BUCKET_CONTENTS: records}
 
     # --------------------------------------------------------------------------------------------------------- counting
@@ -170,7 +173,7 @@ class BucketEncoding(RecordEncoding):
 
     @staticmethod
     def _count_buckets(scanner: Scanner, scan: Scan, naming: Naming) -> int:
-        """The number of buckets; ids that are not numbered from 0 are rejected before large arrays are created."""
+        """The number of buckets. Ids that are not numbered from 0 are rejected before large arrays are created."""
         bucket = quote_name(naming.cell or "")
         ((rows, present, least, most),) = scanner.fetch_cached_rows(
             f"SELECT COUNT(*), COUNT({bucket}), MIN({bucket}), MAX({bucket}) FROM {RECORDS}"
@@ -209,7 +212,7 @@ class BucketEncoding(RecordEncoding):
 
 
 def name_count_column(naming: Naming) -> str:
-    """The column with the frequency of a value in a bucket, under a name that no other column has."""
+    """The column with the frequency of a value in a bucket. No other column has its name."""
     used_names = {name.lower() for name in (naming.cell or "", *naming.sensitive)}
     return next(name for name in (f"count{'_' * more}" for more in itertools.count()) if name not in used_names)
 
@@ -225,7 +228,7 @@ def _read(name: str, batch: pa.RecordBatch) -> Codes:
 
 
 def _combine_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[list[npt.NDArray[Any]]]:
-    """Concatenates batches until the rows outnumber the buckets enough to make counting over all buckets worthwhile."""
+    """Concatenates batches until there are so many rows that one count over all buckets pays off."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
@@ -241,7 +244,7 @@ def _concatenate_columns(batches: Sequence[pa.RecordBatch]) -> list[npt.NDArray[
 
 
 def make_mismatch_error() -> ReleaseFormatError:
-    """The error for records and buckets that do not belong together."""
+    """Makes the error for records and buckets that do not belong together."""
     return ReleaseFormatError(
         "the records and the buckets do not fit together; get the release again from its publisher.",
         code="inconsistent-buckets",
@@ -253,7 +256,7 @@ def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> BucketKinds:
     try:
         size = len(naming.domain)
         bucket_kinds = find_kinds(_read_lines(naming, folder), size)
-        if bucket_kinds is None:  # not a release of this software, but possibly one in another order
+        if bucket_kinds is None:  # sfumato did not write this release, but another order may be valid
             buckets, places, counts = _read_all_lines(naming, folder)
             order = np.lexsort((places, buckets))
             bucket_kinds = find_kinds([(buckets[order], places[order], counts[order])], size)
@@ -294,20 +297,20 @@ def _read_lines(naming: Naming, folder: Path) -> Iterator[BucketLines]:
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A column of integers that are written unchanged: ids of buckets, counts."""
+    """A column of integers that are written unchanged, such as ids of buckets or counts."""
 
     name: str
 
     has_missing = False
     dictionary_values = None
     is_plain = True
-    """Ids hardly repeat."""
-    type = pa.int32()  # reaching this number of buckets would take about four thousand million people
+    """True, because ids hardly repeat."""
+    type = pa.int32()  # a table would need about four thousand million people to reach this number of buckets
     written_type = pa.int32()
 
     @property
     def source(self) -> str:
-        """The key of its own rewritten rows."""
+        """The key of the column's rewritten rows."""
         return self.name
 
     def to_file_values(self, numbers: Codes) -> pa.Array:

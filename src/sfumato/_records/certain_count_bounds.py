@@ -1,10 +1,10 @@
-"""Certain bounds of counts in buckets for thousands of conditions, with one bit for each bucket.
+"""Computes certain bounds of counts in buckets for thousands of conditions, with one bit for each bucket.
 
-Take a bucket with q selected records, where s of its n records hold a wanted value. Between max(q + s - n, 0) and
-min(q, s) records are selected and hold one. The upper bound is the number of t = 1 ... s with at least t selected
-records. The lower bound is s minus the same number for the unselected records. For the buckets of one size, a row of
-bits for the first records, one for the second records and so on mark the selected ones. From these rows a few ANDs and
-ORs decide for 64 buckets at once which have at least t selected records.
+Take a bucket with q selected records, where s of its n records have a wanted value. Between max(q + s - n, 0) and
+min(q, s) records are selected and have a wanted value. The upper bound is the number of t = 1 ... s with at least t
+selected records. The lower bound is s minus the same number for the unselected records. For the buckets of one size, a
+row of bits marks whether the first record of each bucket is selected, another row marks the second records, and so on.
+A few ANDs and ORs of these rows decide for 64 buckets at once whether they have at least t selected records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sfumato._records.bit_masks import WORD_BITS, BitWords, pack_bits
 from sfumato._records.tally import Holdings
 
 MOST_MATCHES = 8
-"""Buckets are evaluated one by one if any contains a wanted value more often than this."""
+"""Buckets are evaluated one by one if a bucket contains a wanted value more often than this."""
 MEMORY_BYTES = 1 << 26
 """The largest size in bytes of the bucket bits of several value sets."""
 
@@ -29,7 +29,7 @@ Bounds = tuple[Floats, Floats]
 
 
 class RecordLayout:
-    """The records of all buckets, transposed: for each size, the first record of every bucket, then the second ones."""
+    """The records of all buckets, transposed: for each size, the first records of all buckets, then the second ones."""
 
     def __init__(self, sizes: Indices, record_order: Indices) -> None:
         """Takes the sizes of the buckets, and the records sorted by bucket."""
@@ -44,7 +44,7 @@ class RecordLayout:
             self.cuts.append((self.word_count, size, width))
             self.word_count += size * width
         self.index = np.concatenate(pieces)
-        """The record at each bit; the index after the last record where there is none."""
+        """The record at each bit; the index after the last record if there is no record."""
         self.width = sum(width for _, _, width in self.cuts)
         """The number of words with one bit for each bucket."""
 
@@ -80,7 +80,7 @@ class CertainBounds:
         self.records, self.holdings, self.record_order = records, holdings, record_order
 
     def find(self, places: Indices, conditions: Indices) -> Bounds | None:
-        """The bounds of the count of a value set under some conditions, by their numbers; None if unknown."""
+        """The bounds of the count of a value set under the conditions with these numbers; None if unknown."""
         condition_bounds = self._bounds_by_places.get(places.tobytes())
         if condition_bounds is None:
             return None
@@ -90,7 +90,7 @@ class CertainBounds:
 
     @cached_property
     def _bounds_by_places(self) -> dict[bytes, tuple[Indices, Floats, Floats]]:
-        """For each value set: the sorted conditions, and the bounds under each."""
+        """For each value set, the sorted conditions and the bounds under each condition."""
         sizes = np.repeat(self.holdings.sizes, self.holdings.repeats)
         layout, bounds_by_places = RecordLayout(sizes, self.record_order), {}
         for holding_buckets, requesting_conditions in self._iter_parts(layout):
@@ -111,7 +111,7 @@ class CertainBounds:
     def _iter_parts(
         self, layout: RecordLayout
     ) -> Iterator[tuple[dict[bytes, list[BitWords]], dict[bytes, Sequence[int]]]]:
-        """Yields some value sets at a time: the buckets with at least t matches, and the requesting conditions."""
+        """Yields some value sets at a time, with the buckets that have at least t matches and the conditions."""
         holding_buckets: dict[bytes, list[BitWords]] = {}
         requesting_conditions: dict[bytes, Sequence[int]] = {}
         used_bytes = 0
@@ -137,7 +137,10 @@ def _add_bounds(
     conditions: Sequence[int],
     batch: tuple[BitWords, Sequence[Sequence[bytes]], Mapping[bytes, Sequence[BitWords]]],
 ) -> None:
-    """Stores the bounds of some conditions; value sets with few matches are cheaper and handled separately."""
+    """Stores the bounds of some conditions.
+
+    Value sets with few matches are handled separately, because this is cheaper.
+    """
     selected, requested_keys, holding_buckets = batch
     deepest = np.array([max(len(holding_buckets[key]) for key in keys) for keys in requested_keys])
     for most in np.unique(deepest).tolist():

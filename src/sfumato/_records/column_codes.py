@@ -1,7 +1,7 @@
-"""Converts columns between Arrow and codes: the values of a column, their order, and the codes of a batch.
+"""Converts columns between Arrow and codes. It handles the values of a column, their order, and the codes of a batch.
 
-Codes number the values of a column in its canonical order; the missing value has the code after the last. The order of
-first appearance in a file never leaves this module, because it gives records away.
+Codes number the values of a column in canonical order. The missing value has the code after the last value. The order
+of first appearance in a file never leaves this module, because it would disclose records.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from sfumato.errors import SourceError
 ANY_TYPE = "any"
 
 MOST_DICTIONARY_VALUES, MOST_DICTIONARY_BYTES = 1 << 16, 1 << 20
-"""The largest number and size of values listed in each row group; they take less space than the rows."""
+"""The largest number and size of values that each row group lists. The list takes less space than the rows."""
 
 WIDEST_TABLE = 1 << 16
-"""The largest span of integers that are looked up in a table."""
+"""Integers are looked up in a table if their span is at most this."""
 
 CHUNK_ROWS = 1 << 16
 """The number of rows that are examined at a time."""
@@ -46,11 +46,11 @@ class Field:
 
     @classmethod
     def of(cls, column: PublishedColumn) -> Field:
-        """The field of a published column; sets of values have no type of their own in a Data Package."""
+        """The field of a published column. A Data Package has no separate type for sets of values."""
         return cls(column.name, describe_type(column.written_type), column.has_missing)
 
     def to_json(self) -> Json:
-        """The field in the JSON form of Table Schema."""
+        """The field as JSON, in the form of Table Schema."""
         schema_field = {"name": self.name, "type": self.type, "constraints": {"required": not self.has_missing}}
         # Readers that use floating-point columns, such as frictionless, read a missing integer as "nan".
         return (
@@ -64,7 +64,7 @@ def describe_type(kind: pa.DataType) -> str:
 
 
 CodedRows = dict[str, Any]
-"""Rewritten rows by column: the codes of each (numpy), or its values (Arrow) if it is not coded."""
+"""Rewritten rows by column: codes (numpy), or values (Arrow) for a column without codes."""
 
 
 class PublishedColumn(FileColumn, Protocol):
@@ -72,7 +72,7 @@ class PublishedColumn(FileColumn, Protocol):
 
     @property
     def source(self) -> str:
-        """The key of its rewritten rows."""
+        """The key of the column's rewritten rows."""
         ...
 
     def to_file_values(self, rows: Codes | pa.Array, /) -> Codes | pa.Array:
@@ -81,7 +81,7 @@ class PublishedColumn(FileColumn, Protocol):
 
 
 def encode_batch_values(column: pa.Array) -> tuple[Codes, pa.Array]:
-    """Encodes one batch: its codes and its distinct values; the missing value comes last."""
+    """Returns the codes and the distinct values of one batch. The missing value comes last."""
     is_dictionary = pa.types.is_dictionary(column.type)
     encoded = column if is_dictionary else pc.dictionary_encode(column)
     values = _cast_to_plain_type(encoded.dictionary)
@@ -92,7 +92,8 @@ def encode_batch_values(column: pa.Array) -> tuple[Codes, pa.Array]:
     has_repeats = is_dictionary and len(values.unique()) < len(values)
     if not has_repeats and not (may_miss and pc.any(pc.is_null(values, nan_is_null=True)).as_py()):
         return codes, values
-    # A foreign dictionary may contain a missing value, or the same value twice (1.5 and 1.50 read as numbers).
+    # A dictionary from elsewhere may contain a missing value, or the same value twice (such as 1.5 and 1.50 as
+    # numbers).
     distinct = values.filter(pc.invert(pc.is_null(values, nan_is_null=True))).unique()
     places = pc.index_in(values, distinct).fill_null(len(distinct)).to_numpy(zero_copy_only=False)
     return np.append(places, len(distinct)).take(codes), distinct
@@ -129,7 +130,10 @@ def find_smallest_type(largest: int) -> UIntType:
 
 
 def encode_values(column: pa.Array, domain: pa.Array) -> Codes:
-    """Encodes values by their index in the domain; the missing value comes after the last, and then all others."""
+    """Encodes values by their index in the domain.
+
+    The next code stands for the missing value, and the code after that for all other values.
+    """
     missing_code, other_code = len(domain), len(domain) + 1
     is_encoded = pa.types.is_dictionary(column.type)
     values = (column.dictionary if is_encoded else column).cast(domain.type)
@@ -143,14 +147,16 @@ def encode_values(column: pa.Array, domain: pa.Array) -> Codes:
         codes[values.is_null().to_numpy(zero_copy_only=False)] = missing_code
     if not is_encoded:
         return codes
-    if not column.indices.null_count and np.array_equal(codes, np.arange(len(codes))):  # both have the same numbers
+    if not column.indices.null_count and np.array_equal(
+        codes, np.arange(len(codes))
+    ):  # both types have the same numbers
         return np.asarray(column.indices.to_numpy(zero_copy_only=False).astype(codes.dtype))
     indices = column.indices.fill_null(len(codes)) if column.indices.null_count else column.indices
     return np.asarray(np.append(codes, codes.dtype.type(missing_code)).take(indices.to_numpy(zero_copy_only=False)))
 
 
 def _look_up_near_numbers(values: pa.Array, domain: pa.Array) -> Codes | None:
-    """Looks up integers of a small span in a table; the result for missing ones is arbitrary."""
+    """Looks up integers of a small span in a table. The result for missing integers is arbitrary."""
     if not pa.types.is_integer(domain.type) or not len(domain):
         return None
     low, high = pc.min_max(domain).as_py().values()
@@ -159,25 +165,23 @@ def _look_up_near_numbers(values: pa.Array, domain: pa.Array) -> Codes | None:
     table: Codes = np.full(high - low + 2, len(domain) + 1, dtype=find_smallest_type(len(domain) + 1))
     table[_subtract_unsigned(low, domain)] = np.arange(len(domain))
     codes: Codes = np.empty(len(values), dtype=table.dtype)
-    for start in range(0, len(values), CHUNK_ROWS):  # this number fits into the cache
+    for start in range(0, len(values), CHUNK_ROWS):  # this number of rows fits into the cache
         chunk = values.slice(start, CHUNK_ROWS)
         at = _subtract_unsigned(low, chunk.fill_null(low) if chunk.null_count else chunk)
-        last = min(
-            high - low + 1, np.iinfo(at.dtype).max
-        )  # a type without further numbers has all of them in the table
+        last = min(high - low + 1, np.iinfo(at.dtype).max)  # the table has all numbers of the type
         codes[start : start + CHUNK_ROWS] = table.take(np.minimum(at, at.dtype.type(last)))
     return codes
 
 
 def _subtract_unsigned(low: int, numbers: pa.Array) -> Codes:
-    """The differences of numbers from a lower one; unsigned, so numbers below it become larger than any other."""
+    """The unsigned differences of numbers from a lower number. Numbers below it wrap around and become very large."""
     signed_numbers = numbers.to_numpy(zero_copy_only=False)
     kind = np.dtype(f"u{signed_numbers.dtype.itemsize}")
     return np.asarray(signed_numbers.view(kind) - kind.type(low % (1 << 8 * kind.itemsize)))
 
 
 def _are_used(codes: Codes, size: int) -> Mask:
-    """Marks the codes below a size that occur; mostly all do, and the first rows prove it."""
+    """Marks which codes below a size occur. Mostly all codes occur in the first rows, so few rows are read."""
     are_used = np.zeros(size, dtype=np.bool_)
     for start in range(0, len(codes), CHUNK_ROWS):
         are_used |= np.bincount(codes[start : start + CHUNK_ROWS], minlength=size)[:size] > 0
@@ -196,7 +200,7 @@ class CodedColumn:
 
     @property
     def source(self) -> str:
-        """The key of its own rewritten rows."""
+        """The key of the column's rewritten rows."""
         return self.name
 
     @property
@@ -206,11 +210,11 @@ class CodedColumn:
 
     @property
     def code_type(self) -> UIntType:
-        """The integer type of the codes, with room for one that stands for an unknown value."""
+        """The integer type of the codes, with one additional code for an unknown value."""
         return find_smallest_type(len(self.values) + 1)
 
     def encode(self, column: pa.Array) -> Codes:
-        """Encodes a batch; a value that the first pass did not see means that the table changed."""
+        """Encodes a batch. A value that the first pass did not find raises an error, because the table has changed."""
         codes, values = encode_batch_values(column)
         last = len(self.values) if self.has_missing else len(self.values) - 1
         if len(values) == len(self.values) and values.equals(self.values):
@@ -220,7 +224,7 @@ class CodedColumn:
             encoded = np.append(places, len(self.values)).astype(self.code_type).take(codes)
         if encoded.max(initial=0) > last:
             raise SourceError(
-                f"the table changed while it was read: {self.name!r} holds values it did not hold before.",
+                f"the table changed while it was read: {self.name!r} has values that it did not have before.",
                 code="table-changed",
                 fields={"column": self.name},
             )
@@ -232,7 +236,7 @@ class CodedColumn:
 
     @property
     def dictionary_values(self) -> pa.Array | None:
-        """All values, if they are few and short enough to list; booleans are never listed."""
+        """All values, if they are few and short enough to list. Booleans are never listed."""
         if self.is_plain or not 0 < len(self.values) <= MOST_DICTIONARY_VALUES:
             return None
         is_text = pa.types.is_string(self.type)
@@ -269,7 +273,7 @@ class CodedColumn:
 
 @dataclass(frozen=True)
 class RawColumn:
-    """A published column with too many values to number; its values are kept unchanged."""
+    """A published column with too many values to number. Its values are kept unchanged."""
 
     name: str
     type: pa.DataType
@@ -280,7 +284,7 @@ class RawColumn:
 
     @property
     def source(self) -> str:
-        """The key of its own rewritten rows."""
+        """The key of the column's rewritten rows."""
         return self.name
 
     @property
@@ -289,7 +293,7 @@ class RawColumn:
         return self.type
 
     def encode(self, column: pa.Array) -> pa.Array:
-        """The column itself, with large strings, because those of a row group may exceed 32-bit offsets."""
+        """The column itself. It has large strings, because the strings of a row group may exceed 32-bit offsets."""
         values = decode_dictionary(column)
         return values.cast(pa.large_string()) if pa.types.is_string(values.type) else values
 
@@ -315,7 +319,7 @@ class SensitiveColumns:
     name: str
     parts: tuple[CodedColumn, ...]
     is_independent: bool = False
-    """Whether each part is protected separately."""
+    """Whether each part is protected separately. The domain then has all combinations of the parts' values."""
 
     @classmethod
     def of_column(cls, column: CodedColumn) -> SensitiveColumns:
@@ -324,7 +328,7 @@ class SensitiveColumns:
 
     @property
     def domain(self) -> tuple[Value, ...]:
-        """The values in canonical order; those of a compound are tuples."""
+        """The values in canonical order. The values of a compound are tuples."""
         if len(self.parts) == 1:
             return self.parts[0].domain
         return tuple(itertools.product(*(part.domain for part in self.parts)))
@@ -340,7 +344,7 @@ class SensitiveColumns:
         return math.prod(self.sizes)
 
     def list_rank_codes(self, places: Codes) -> list[Codes]:
-        """The codes that distinguish and rank records: domain indices, or one list for each independent part."""
+        """The codes by which records are ranked: domain indices, or one list for each independent part."""
         if not self.is_independent:
             return [places]
         return [self.compute_part_codes(number).astype(np.int32).take(places) for number in range(len(self.parts))]
@@ -426,7 +430,7 @@ class PartColumn:
 
     @property
     def dictionary_values(self) -> pa.Array | None:
-        """All values of the part, if there are few."""
+        """All values of the part, if there are few enough to list."""
         return self._part.dictionary_values
 
     @property

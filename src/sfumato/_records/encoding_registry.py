@@ -1,4 +1,4 @@
-"""The registry of record encodings, one line each."""
+"""The registry of record encodings, with one line for each encoding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENCODINGS: tuple[type[RecordEncoding], ...] = (
 )
 
 TABLES = tuple(dict.fromkeys(file for kind in ENCODINGS for file in kind.FILES))
-"""Every table that some encoding has, except the weights."""
+"""All tables that an encoding may have, except the weights."""
 
 RECORD_FILES = tuple(dict.fromkeys(kind.FILES[0] for kind in ENCODINGS))
-"""Every file that some encoding stores its records in."""
+"""All names of files in which an encoding may store its records."""

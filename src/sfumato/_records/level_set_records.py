@@ -1,4 +1,4 @@
-"""The level-set encoding: a record publishes a level of a hierarchy, and a set of whole groups of that level."""
+"""The level-set encoding: a record publishes a level of a hierarchy, and a set of groups of this level."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LevelSetEncoding(SetEncoding):
 
     @property
     def has_cells(self) -> bool:
-        """True: a column gives the level of a record."""
+        """True, because a column gives the level of a record."""
         return True
 
     def name_cell_column(self, sensitive: str) -> str:
@@ -67,7 +67,7 @@ class LevelSetEncoding(SetEncoding):
     # ------------------------------------------------------------------------------------------------------- describing
 
     def list_column_names(self, naming: Naming) -> tuple[str, ...]:
-        """The column of the sets, and that of the levels."""
+        """The column of the sets, and the column of the levels."""
         return (naming.joined_name, naming.cell or "")
 
     def describe(self, subject: str, naming: Naming) -> str:
@@ -75,11 +75,11 @@ class LevelSetEncoding(SetEncoding):
         coarser_levels = " or ".join(map(format_as_code, self.levels[1:]))
         return (
             f"{super().describe(subject, naming)} The column {format_as_code(naming.cell or '')} gives the level at "
-            f"which the set was drawn. At {coarser_levels}, the set contains all values of some groups."
+            f"which the set was drawn. At {coarser_levels}, a set contains either all values of a group or none."
         )
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
-        """Tests if the set contains the value; the weights are those of the record's level."""
+        """Tests if the set contains the value, with the weights of the record's level."""
         test, _ = super().write_match(naming, columns, value)
         return test, [f"d.{quote_if_needed(naming.cell or '')} = w.level"]
 
@@ -109,7 +109,7 @@ class LevelSetEncoding(SetEncoding):
         return sum(len(first) + 1 for _, _, first in self.layout)
 
     def list_needed_members(self, places: Sequence[int]) -> Sequence[int]:
-        """All members below those groups of the last level that contain one of the values, and the levels."""
+        """All members in groups of the last level that contain one of the values, and the level indicators."""
         top = np.array(self.groups[-1])
         is_kin = np.isin(top, top[np.array(places, dtype=np.int64)])
         needed_groups = [[*np.unique(groups[is_kin]), len(first)] for _, groups, first in self.layout]
@@ -120,7 +120,7 @@ class LevelSetEncoding(SetEncoding):
         ]
 
     def write_column(self, naming: Naming) -> str:
-        """The level and the set of a record, as one value."""
+        """The level and the set of a record as one value."""
         return (
             f"{{'level': {quote_name(TABLE)}.{quote_name(naming.cell or '')}, 'held': {super().write_column(naming)}}}"
         )
@@ -134,7 +134,7 @@ class LevelSetEncoding(SetEncoding):
         return self.decode_records(*column.flatten())
 
     def decode_records(self, levels: pa.Array, sets: pa.Array) -> Codes:
-        """A row of zeros and ones for each record; sets that no record of its level can have are rejected."""
+        """A row of zeros and ones for each record. Sets that are impossible at the level of the record are rejected."""
         try:
             if levels.null_count or sets.null_count:
                 raise make_mismatch_error()
@@ -150,7 +150,7 @@ class LevelSetEncoding(SetEncoding):
         return membership_rows
 
     def _fill_rows(self, membership_rows: Codes, numbers: Codes, set_bytes: Bytes) -> None:
-        """Fills empty rows with the groups of records of one level, given the bytes of their sets."""
+        """Fills empty rows with the groups of the records of one level, given the bytes of their sets."""
         unused = (1 << (-self.size % 8)) - 1
         if numbers.max(initial=0) >= len(self.levels) or (set_bytes[:, -1] & unused).any():
             raise make_mismatch_error()

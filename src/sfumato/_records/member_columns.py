@@ -1,4 +1,4 @@
-"""The member-column encoding: a set of values as one boolean column for each value, which every tool reads."""
+"""The member-column encoding: a set of values as one boolean column for each value, readable by every tool."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 MOST_COLUMNS = 1024
-"""Most tools handle more columns than this badly."""
+"""Most tools have difficulties with more columns than this."""
 LONGEST_WORD = 40
-"""The longest part of a column's name that is taken from a value."""
+"""The largest number of characters of a value that go into a column's name."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class MemberColumnEncoding(SetEncoding):
         return tuple(published_columns)
 
     def make_readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
-        """Returns the batch unchanged; it is readable already."""
+        """Returns the batch unchanged, because it is readable already."""
         return batch
 
     # ------------------------------------------------------------------------------------------------------- describing
@@ -85,11 +85,11 @@ class MemberColumnEncoding(SetEncoding):
         """Describes the encoding."""
         first, *_, last = self.list_column_names(naming)
         return (
-            f"{subject}: each record has a set of {self.set_size} values, drawn at random, which may or may not "
-            "contain the true one. Each value has a column, which is true if the set contains the value: "
-            f"{format_as_code(first)} to {format_as_code(last)}, {self.size} columns in the order of the domain. "
-            "`weights.parquet` names the column of each value. A column that is true does not mean that the person has "
-            "the value."
+            f"{subject}: each record has a set of {self.set_size} values. The set was drawn at random, and may or may "
+            "not contain the true value. Each value has a column, which is true if the set contains the value. These "
+            f"are the {self.size} columns {format_as_code(first)} to {format_as_code(last)}, in the order of the "
+            "domain. `weights.parquet` gives the column of each value. If a column is true, this does not mean that "
+            "the person has the value."
         )
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
@@ -103,7 +103,7 @@ class MemberColumnEncoding(SetEncoding):
     # --------------------------------------------------------------------------------------------------------- trusting
 
     def check_footer(self, path: Path, naming: Naming, metadata: pq.FileMetaData) -> None:
-        """Checks that every column of a value holds booleans without missing ones."""
+        """Checks that the column of every value has booleans, and none is missing."""
         names = set(self.list_column_names(naming))
         columns = [metadata.schema.column(place) for place in range(metadata.num_columns)]
         member_columns = [column for column in columns if column.path in names]
@@ -128,8 +128,8 @@ class MemberColumnEncoding(SetEncoding):
         return _convert_to_numbers(flat).reshape(len(column), self.size)
 
     def count_members(self, batch: pa.RecordBatch, domain: pa.Array) -> tuple[Counts, bool]:
-        """The number of values in each set; booleans cannot contain anything else."""
-        set_sizes = np.zeros(batch.num_rows, dtype=np.uint16)  # there are no more than MOST_COLUMNS
+        """The number of values in each set. Booleans cannot stand for other values."""
+        set_sizes = np.zeros(batch.num_rows, dtype=np.uint16)  # there are at most MOST_COLUMNS columns
         for column in batch.columns:
             set_sizes += _convert_to_numbers(column)
         return set_sizes.astype(np.int64), False
@@ -145,7 +145,7 @@ class MemberColumnEncoding(SetEncoding):
     def tally_hits(
         self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
     ) -> dict[Key, WeightTallies] | None:
-        """Counts the wanted members, and puts them and the others into one arbitrary member each.
+        """Counts the wanted members, and assigns the count to one wanted member and the rest to another member.
 
         All sets have the same size, so the unwanted members need not be read.
         """
@@ -179,7 +179,7 @@ def _sum_by_group(scanner: Scanner, scan: Scan, sums: Sequence[str]) -> list[tup
 def make_member_names(name: str, domain: tuple[Value, ...]) -> tuple[str, ...]:
     """Makes a column name for each value: its letters and digits, and a number to make names unique.
 
-    No special character of a value enters a name. Names are unique regardless of case, because many tools ignore it.
+    Special characters of a value are left out. Names differ by more than case, because many tools ignore case.
     """
     unique_names: dict[str, None] = {}
     for place, value in enumerate(domain, 1):
@@ -222,7 +222,7 @@ class MemberColumn:
     has_missing = False
     dictionary_values = None
     is_plain = True
-    """Booleans are written without a dictionary."""
+    """True, because booleans are written without a dictionary."""
     written_type = pa.bool_()
 
     @property

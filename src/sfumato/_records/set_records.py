@@ -1,4 +1,4 @@
-"""The set encoding: a record publishes a set of values, which may or may not contain the true one."""
+"""The set encoding: a record publishes a set of values, which may or may not contain the true value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LARGEST_DICTIONARY_SET = 24
 
 WORD_BYTES = 8
 LARGEST_BYTE = 255
-"""The sum of this number of zeros and ones fits into a byte."""
+"""The sum of up to this number of zeros and ones fits into a byte."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,12 @@ class SetEncoding(RecordEncoding):
     size: int
     """The number of values of the domain."""
     is_list: bool
-    """Whether the sets are lists of values; otherwise they are bits, the first value the highest bit of the first byte.
+    """Whether the sets are lists of values.
+
+    Otherwise they are bits, and the first value is the highest bit of the first byte.
     """
 
-    WARNING: ClassVar = "Do not count the sets as they are: most of their members are there by chance."
+    WARNING: ClassVar = "Do not count the members of the sets directly: most members are in a set by chance."
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
@@ -89,10 +91,12 @@ class SetEncoding(RecordEncoding):
 
     def describe(self, subject: str, naming: Naming) -> str:
         """Describes the encoding."""
-        form = "a list of values" if self.is_list else f"bits: {self.size} of them, in the order of the domain"
+        form = (
+            "a list of values" if self.is_list else f"{self.size} bits, one for each value in the order of the domain"
+        )
         return (
-            f"{subject}: each record has a set of values, as {form}. The set was drawn at random, and may or may not "
-            "contain the true value."
+            f"{subject}: each record has a set of values, written as {form}. The set was drawn at random, and may or "
+            "may not contain the true value."
         )
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
@@ -122,7 +126,7 @@ class SetEncoding(RecordEncoding):
         return partial(_read, naming.joined_name, self, naming.make_part_domain(0))
 
     def sum_weights(self, codes: Codes, weights: Floats) -> Floats:
-        """The sum of the weights of each record's members; most weights are zero and are skipped."""
+        """The sum of the weights of each record's members. Most weights are zero and are skipped."""
         nonzero_places = np.flatnonzero(weights)
         return np.asarray(codes[:, nonzero_places] @ weights[nonzero_places])
 
@@ -140,7 +144,7 @@ class SetEncoding(RecordEncoding):
         return f"{quote_name(TABLE)}.{quote_name(naming.joined_name)}"
 
     def list_scan_columns(self, naming: Naming) -> list[str]:
-        """SQL of the published value of a record for a scan, in one column or in several."""
+        """SQL of the published value of a record for a scan, in one or several columns."""
         return [self.write_column(naming)]
 
     def decode_columns(self, columns: Sequence[pa.Array], domain: pa.Array) -> Codes:
@@ -148,7 +152,7 @@ class SetEncoding(RecordEncoding):
         return self.decode_column(columns[0], domain)
 
     def tally_groups(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, WeightTallies]:
-        """Counts members by group: DuckDB numbers the groups, and numpy adds the members up."""
+        """Counts members by group. DuckDB numbers the groups, and numpy adds up the members."""
         columns = self.list_scan_columns(naming)
         keys, batches = scan.number_groups(scanner, columns)
         scan.check_size(len(keys), self.width)
@@ -171,9 +175,9 @@ class SetEncoding(RecordEncoding):
     def sum_members(
         self, batches: Iterable[pa.RecordBatch], shape: tuple[int, int], domain: pa.Array, columns: int = 1
     ) -> tuple[Floats, Floats]:
-        """For each group and weight: the sum of the weights of the sets that contain each value, and of all sets.
+        """For each group and weight, sums the weights of the sets that contain each value, and of all sets.
 
-        Each batch has the number of the group, the sets in `columns` columns, and a column for each weight but the
+        Each batch has the number of the group, the sets in `columns` columns, and a column for each weight except the
         first, which is 1.
         """
         groups, width = shape
@@ -212,7 +216,7 @@ class SetEncoding(RecordEncoding):
             rows = read_set_bytes(column, self.size)
         except pa.ArrowException as error:
             raise ReleaseFormatError(
-                "the release contains sets of another size than its domain.", code="set-of-other-size"
+                "the size of the release's sets does not fit the domain.", code="set-of-other-size"
             ) from error
         if column.null_count:
             return np.zeros(1, dtype=np.int64), True
@@ -221,9 +225,9 @@ class SetEncoding(RecordEncoding):
 
 
 def _count_members(rows: npt.NDArray[np.uint8]) -> Counts:
-    """The number of set bits of each row, counted by words, which are eight times fewer than bytes.
+    """The number of set bits of each row. They are counted by words, of which there are eight times fewer than bytes.
 
-    Words start at row starts and may extend into the next row; those bits are masked.
+    The first word of a row starts at the row. The last may extend into the next row; the bits beyond are masked.
     """
     count, width = rows.shape
     data = np.append(rows.ravel(), np.zeros(WORD_BYTES, dtype=np.uint8))
@@ -240,7 +244,7 @@ def _read(name: str, encoding: SetEncoding, domain: pa.Array, batch: pa.RecordBa
 
 
 def _add_members(sums: Floats, numbers: Counts, members: Codes, weights: Sequence[Amounts]) -> None:
-    """Adds the sets of one batch, a few at a time: a byte can hold their sum, in an eighth of the space."""
+    """Adds the sets of one batch, a few at a time, so that a byte can hold their sum and save space."""
     present, starts = [0], [0]
     if len(sums) > 1:
         order = np.argsort(numbers, kind="stable")
@@ -277,7 +281,7 @@ def _count_listed_members(path: Path, name: str) -> int:
 
 
 def make_mismatch_error() -> ReleaseFormatError:
-    """The error for sets that the release cannot contain."""
+    """Makes the error for sets that a valid release cannot contain."""
     return ReleaseFormatError(
         "the release contains sets that do not fit its domain; get it again from its publisher.",
         code="set-outside-domain",
@@ -286,7 +290,7 @@ def make_mismatch_error() -> ReleaseFormatError:
 
 @dataclass(frozen=True)
 class SetColumn:
-    """A column of sets: as bits, or as lists of the values of a single column."""
+    """A column of sets, as bits or as lists of the values of a single column."""
 
     sensitive: SensitiveColumns
     is_list: bool

@@ -20,7 +20,7 @@ _RESERVED_WORDS = (
     "where window with"
 )
 _RESERVED = frozenset(_RESERVED_WORDS.split())
-"""Reserved words of SQL; a column with such a name needs quotes."""
+"""Reserved words of SQL. A column with such a name needs quotes."""
 
 
 def quote_name(name: str) -> str:
@@ -35,7 +35,7 @@ def quote_if_needed(name: str) -> str:
 
 def format_level(column: str, level: str) -> str:
     """A level of a column, as in `diagnosis.chapter`."""
-    level_name = level if _PLAIN.fullmatch(level) else quote_name(level)  # after a dot no word is reserved
+    level_name = level if _PLAIN.fullmatch(level) else quote_name(level)  # no word is reserved after a dot
     return f"{quote_if_needed(column)}.{level_name}"
 
 
@@ -47,7 +47,7 @@ RECORDS = quote_name("sfumato records")
 
 
 def quote_text(content: str) -> str:
-    """A quoted string; a NUL would end the statement, so it is written by its number."""
+    """Quotes a string. A NUL character is written by its number, because it would end the statement."""
     parts = ["'" + part.replace("'", "''") + "'" for part in content.split("\0")]
     return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"
 
@@ -60,20 +60,20 @@ def format_literal(value: Scalar, kind: str) -> str:
         return "TRUE" if value else "FALSE"
     if isinstance(value, str):
         return quote_text(value)
-    # Python writes digits that read back as the same number; a decimal writes itself.
+    # Python writes digits that are read back as the same number, and a decimal writes itself exactly.
     value_text = value.isoformat() if isinstance(value, datetime.date) else str(value)
     return f"CAST({quote_text(value_text)} AS {kind})"
 
 
 def write_equality(column: str, value: Scalar) -> str:
-    """An SQL condition that a column has a value, in a readable form."""
+    """Writes an SQL condition that a column has a value, in a readable form."""
     return f"{column} IS NULL" if value is None else f"{column} = {format_plain_value(value)}"
 
 
 def format_plain_value(value: Scalar) -> str:
-    """An SQL literal in a readable form."""
+    """Writes an SQL literal in a readable form."""
     if isinstance(value, float) and not math.isfinite(value):
         return format_literal(value, "DOUBLE")
-    from sqlglot import exp  # noqa: PLC0415 - takes long to load
+    from sqlglot import exp  # noqa: PLC0415 - sqlglot takes long to load
 
     return str(exp.convert(value).sql("duckdb"))

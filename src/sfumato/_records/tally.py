@@ -17,7 +17,7 @@ from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name
 from sfumato.errors import InternalError, QueryError
 
 MOST_CELLS = 1 << 26
-"""The largest product of groups and domain values; a larger answer would fill the memory, and nobody could read it."""
+"""The largest product of groups and domain values. A larger answer would fill the memory, and be too long to read."""
 
 CONDITION_BATCH = 64
 """The number of conditions that are evaluated bucket by bucket at a time, to limit memory."""
@@ -25,7 +25,7 @@ CONDITION_BATCH = 64
 CachedResult = TypeVar("CachedResult")
 
 ResultRow = tuple[Any, ...]
-"""A row of a statement's result; the statement determines the types."""
+"""A row of a statement's result. The statement determines the types."""
 
 COUNT = "1"
 """The weight of a record that counts once."""
@@ -35,7 +35,7 @@ class DerivedCache:
     """Caches derived values, keyed by the function that computes them."""
 
     def derive(self, make: Callable[[Self], CachedResult]) -> CachedResult:
-        """The derived value of a function, computed once."""
+        """Returns the derived value of a function, which is computed once."""
         cache: dict[object, Any] = self.__dict__.setdefault("_made", {})
         if make not in cache:
             cache[make] = make(self)
@@ -45,14 +45,14 @@ class DerivedCache:
 
 @dataclass(frozen=True, eq=False)
 class Holdings(DerivedCache):
-    """The contents of buckets: a line for each bucket and value. Buckets with equal contents may be merged."""
+    """The contents of buckets, with a line for each bucket and value. Buckets with equal contents may be merged."""
 
     buckets: Counts
     places: Counts
     counts: Counts
     domain_size: int
     times: Counts | None = None
-    """The number of buckets that each represents; 1 by default."""
+    """The number of buckets that each merged bucket represents; 1 by default."""
 
     @cached_property
     def sizes(self) -> Counts:
@@ -61,7 +61,7 @@ class Holdings(DerivedCache):
 
     @cached_property
     def repeats(self) -> Counts:
-        """The number of buckets that each represents."""
+        """The number of buckets that each merged bucket represents."""
         return np.ones(len(self.sizes), dtype=np.int64) if self.times is None else self.times
 
     @cached_property
@@ -77,17 +77,17 @@ class Holdings(DerivedCache):
         return self.places[order], np.searchsorted(self.buckets[order], np.arange(len(self.sizes)))
 
     def find_ranges(self, numbers: Floats) -> tuple[Floats, Floats]:
-        """The least and the largest number among each bucket's records, given a number for each domain value."""
+        """The smallest and the largest number among each bucket's records, given a number for each domain value."""
         places, starts = self._by_bucket
         lines = numbers[places]
         return np.minimum.reduceat(lines, starts), np.maximum.reduceat(lines, starts)
 
     def attach_to(self, tally: Tally, release_tally: Tally | None) -> Tally:
-        """A tally by bucket with the contents of the buckets attached."""
+        """Adds the contents of the buckets to a tally by bucket."""
         return replace(tally, release_tally=release_tally, holdings=self)
 
     def find_buckets(self, places: Indices) -> tuple[Indices, Floats]:
-        """The buckets with one of the values, and the number of their records with one."""
+        """The buckets with one of the values, and the number of their records with such a value."""
         is_wanted = np.zeros(self.domain_size, dtype=np.bool_)
         is_wanted[places] = True
         lines = np.flatnonzero(is_wanted[self.places])
@@ -108,23 +108,23 @@ class Holdings(DerivedCache):
 class Tally(DerivedCache):
     """Counts of each symbol or member among the rows of some conditions on public columns, one line for each condition.
 
-    Where rows are weighted by a number in their public columns, counts and rows are sums of these numbers. One
-    condition is a tally of one line.
+    If rows are weighted by a number in their public columns, counts and rows are sums of these numbers. A single
+    condition gives a tally of one line.
     """
 
     counts: Amounts
     rows: Amounts
-    """The exact number of rows that satisfy each condition; public columns are published unchanged."""
+    """The number of rows that satisfy each condition. It is exact, because public columns are published unchanged."""
     release_tally: Tally | None = None
-    """The tally of all rows of the release, for estimators that need it; it has one line."""
+    """The tally of all rows of the release in one line, for estimators that need it."""
     holdings: Holdings | None = None
     """The contents of the buckets, if counts are by bucket."""
     parts: Sequence[tuple[Tally, float]] = ()
-    """The weighted tallies that this one is the sum of; empty for a counted tally."""
+    """The weighted tallies whose sum is this tally; empty for a counted tally."""
 
     @classmethod
     def of_symbols(cls, counts: Amounts) -> Tally:
-        """A tally in which every row has one symbol, from one line or a line for each condition."""
+        """Makes a tally in which every row has one symbol, from a single line or a line for each condition."""
         lines = counts.reshape(-1, counts.shape[-1])
         return cls(lines, lines.sum(axis=1))
 
@@ -157,9 +157,11 @@ class Tally(DerivedCache):
         return replace(parts[0][0], counts=counts, rows=rows, parts=tuple(parts))
 
     def count_in_buckets(self, places: Indices) -> tuple[Floats, Floats, Floats]:
-        """The buckets with one of the values: sizes, numbers of matches, and selected records by condition."""
+        """The buckets with one of the values: their sizes, numbers of matches, and selected records by condition."""
         if self.holdings is None:
-            raise InternalError("counts in buckets need the contents of the buckets.", code="no-bucket-contents")
+            raise InternalError(
+                "to count in buckets, the contents of the buckets are needed.", code="no-bucket-contents"
+            )
         bucket_indices, match_counts = self.holdings.find_buckets(places)
         return (
             self.holdings.sizes[bucket_indices].astype(np.float64),
@@ -211,12 +213,12 @@ WeightTallies = Mapping[str, Tally]
 
 
 def make_group_key(values: Sequence[Value]) -> Key:
-    """The values of a group; NaN is replaced by one shared object, because two NaN are never equal."""
+    """The values of a group. NaN is replaced by one shared object, because two NaN are never equal."""
     return tuple(math.nan if isinstance(value, float) and math.isnan(value) else value for value in values)
 
 
 def look_up_numbers(columns: Sequence[pa.Array], numbers_by_key: Mapping[Key, int]) -> Counts:
-    """Looks up a number for each row of some columns; -1 for rows of NULL without a number."""
+    """Looks up a number for each row of some columns. It is -1 for rows of NULL without a number."""
     encoded = [
         distinct_values if pa.types.is_dictionary(distinct_values.type) else distinct_values.dictionary_encode()
         for distinct_values in columns
@@ -258,7 +260,7 @@ class Scanner(Protocol):
         ...
 
     def fetch_cached_rows(self, sql: str) -> list[ResultRow]:
-        """All rows of a statement about all records, which runs once for all questions."""
+        """All rows of a statement about all records. The statement runs once for all questions."""
         ...
 
 
@@ -271,7 +273,7 @@ class Scan:
     where: str | None = None
     groups: tuple[str, ...] = ()
     weights: tuple[str, ...] = ()
-    """SQL of weights, besides the count."""
+    """SQL of the weights, in addition to the count."""
     answers: int = 1
 
     @property
@@ -299,8 +301,8 @@ class Scan:
     def number_groups(self, scanner: Scanner, columns: Sequence[str]) -> tuple[list[Key], Iterator[pa.RecordBatch]]:
         """The sorted groups, and batches with the group number, the published value and the weights of each record.
 
-        Records are numbered in the given order; DuckDB would otherwise sort them all, which takes too much memory for
-        millions.
+        Records are numbered in the given order. Otherwise DuckDB would sort all records, which takes too much memory
+        for millions of them.
         """
         keys: list[Key] = [()]
         if self.groups:
@@ -324,13 +326,13 @@ class Scan:
         return keys, map(number_batch, scanner.fetch_batches(sql) if keys else ())
 
     def make_tallies(self, sums: Sequence[Amounts], rows: Sequence[float] | None = None) -> WeightTallies:
-        """A tally for each weight, from its sums by symbol; `rows` is only needed if a row can have several."""
+        """A tally for each weight, from its sums by symbol. `rows` is only needed if a row can have several symbols."""
         totals = [weight_sums.sum().item() for weight_sums in sums] if rows is None else rows
         pairs = zip((COUNT, *self.weights), sums, totals, strict=True)
         return {weight: Tally.of_one(weight_sums, total) for weight, weight_sums, total in pairs}
 
     def make_empty_tallies(self, size: int) -> dict[Key, WeightTallies]:
-        """The result without any record: one empty tally, or none if there are groups."""
+        """The result without any record: one empty tally, or no tally if there are groups."""
         return (
             {} if self.groups else {(): self.make_tallies([np.zeros(size, dtype=np.int64)] * (1 + len(self.weights)))}
         )

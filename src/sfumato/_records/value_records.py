@@ -1,4 +1,4 @@
-"""The value encoding: a record publishes one value of the domain, or its sub-table and one value of that sub-table."""
+"""The value encoding: a record publishes one value of the domain, or its sub-table and one value of this sub-table."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from sfumato._records.tally import Key, Scan, Scanner, Tally, WeightTallies, mak
 from sfumato.errors import ReleaseFormatError
 
 LARGEST_TABLE = 1 << 22
-"""The largest number of combinations of published columns whose symbols are looked up in a table."""
+"""Symbols are looked up in a table for up to this number of combinations of published columns."""
 
 FEW_CELLS = 256
-"""Up to this number of sub-tables, ids take one byte, by which DuckDB groups without a hash table."""
+"""Up to this number of sub-tables, ids take one byte, and DuckDB groups by them without a hash table."""
 
 
 @dataclass(frozen=True, eq=False)
 class ValueEncoding(RecordEncoding):
-    """Publishes one symbol: a value of the domain, or a sub-table and a value in it."""
+    """Publishes one symbol: a value of the domain, or a sub-table and a value of this sub-table."""
 
     symbols: Indices
     """The value of each symbol, as its index in the domain."""
@@ -47,7 +47,7 @@ class ValueEncoding(RecordEncoding):
     """The sub-table of each symbol, in increasing order; None if the release has no sub-tables."""
 
     IS_READABLE_VALUE: ClassVar = True
-    WARNING: ClassVar = "Do not count the published values as they are: most of them may be there by chance."
+    WARNING: ClassVar = "Do not count the published values directly: most of them may be random replacements."
 
     @property
     def has_cells(self) -> bool:
@@ -59,7 +59,7 @@ class ValueEncoding(RecordEncoding):
     def make_columns(
         self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str
     ) -> tuple[PublishedColumn, ...]:
-        """Every column in its place; a compound by its parts."""
+        """Every column in its place. A compound is replaced by its parts."""
         parts = [part.name for part in sensitive.parts]
         published_columns: list[PublishedColumn] = [
             PartColumn(sensitive, parts.index(column.name)) if len(parts) > 1 and column.name in parts else column
@@ -71,13 +71,13 @@ class ValueEncoding(RecordEncoding):
         return tuple(published_columns)
 
     def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> CodedRows:
-        """The codes of the values, and those of the sub-tables."""
+        """The codes of the values and of the sub-tables."""
         return {name: perturbed.values} if perturbed.cells is None else {name: perturbed.values, cell: perturbed.cells}
 
     # ------------------------------------------------------------------------------------------------------- describing
 
     def list_column_names(self, naming: Naming) -> tuple[str, ...]:
-        """The sensitive columns, and that of the sub-tables."""
+        """The sensitive columns, and the column of the sub-tables."""
         return (*naming.sensitive, *([naming.cell] if naming.cell is not None else []))
 
     def describe(self, subject: str, naming: Naming) -> str:
@@ -86,15 +86,15 @@ class ValueEncoding(RecordEncoding):
         if naming.cell is not None:
             cells = f" The column {format_as_code(naming.cell)} gives the sub-table of each record."
         return (
-            f"{subject}: each record has a value that was drawn at random, and may or may not be the true one.{cells}"
+            f"{subject}: each record has a value that was drawn at random, and may or may not be the true value.{cells}"
         )
 
     def list_places(self, size: int) -> Sequence[int]:
-        """The values that occur in some sub-table."""
+        """The values that occur in any sub-table."""
         return sorted(set(self.symbols.tolist()))
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
-        """Tests if the values are equal; the weights are those of the record's sub-table."""
+        """Tests if the values are equal, with the weights of the record's sub-table."""
         equalities = [
             f"d.{quote_if_needed(name)} IS NOT DISTINCT FROM w.{quote_if_needed(column)}"
             for name, column in zip(naming.sensitive, columns, strict=True)
@@ -153,7 +153,7 @@ class ValueEncoding(RecordEncoding):
     def tally_hits(
         self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
     ) -> dict[Key, WeightTallies] | None:
-        """Counts wanted and other values in each sub-table, and puts them into one arbitrary symbol each."""
+        """Counts wanted and other values in each sub-table, and assigns each count to one arbitrary symbol."""
         first, sizes = self._cell_ranges
         name = "0" if naming.cell is None else f"{quote_name(TABLE)}.{quote_name(naming.cell)}"
         # A number outside the range of a byte is an error of the release, and DuckDB reports it.
@@ -193,7 +193,7 @@ class ValueEncoding(RecordEncoding):
 
 
 class SymbolReader:
-    """Finds the symbol of each record: from its value, the parts of its value, or its sub-table and its value."""
+    """Finds the symbol of each record from its value, from the parts of its value, or from its sub-table and value."""
 
     def __init__(self, naming: Naming, encoding: ValueEncoding) -> None:
         values = [split_value(naming.domain[place]) for place in encoding.symbols.tolist()]
@@ -219,10 +219,13 @@ class SymbolReader:
             self.table = np.full(int(np.prod(self.sizes)), unknown, dtype=find_smallest_type(unknown))
             self.table[self.keys] = self.symbols
         self.is_numbered_alike = len(self.column_domains) == 1 and np.array_equal(self.keys, self.symbols)
-        """Whether there is one column, and the code of each value is its symbol."""
+        """Whether there is only one column, and the code of each value is its symbol."""
 
     def _make_keys(self, codes: Sequence[Codes]) -> Codes:
-        """Combines all published columns of a record into one integer, in few bytes if it is looked up in a table."""
+        """Combines all published columns of a record into one integer.
+
+        It has few bytes if it is looked up in a table.
+        """
         largest = int(np.prod([float(size) for size in self.sizes]))
         kind = np.min_scalar_type(largest) if largest <= LARGEST_TABLE else np.dtype(np.int64)
         keys = codes[0].astype(kind)
@@ -232,7 +235,7 @@ class SymbolReader:
         return keys
 
     def __call__(self, batch: pa.RecordBatch) -> Codes:
-        """The symbols of a batch; values that no record may have are rejected."""
+        """The symbols of a batch. Values that no record may have are rejected."""
         return self.read_columns([batch.column(name) for name in self.names])
 
     def read_columns(self, columns: Sequence[pa.Array]) -> Codes:
@@ -243,7 +246,7 @@ class SymbolReader:
         return symbols
 
     def find_symbols(self, columns: Sequence[pa.Array]) -> Codes:
-        """The symbols; the number after the last where there is none."""
+        """The symbols; the number after the last symbol if a record has none."""
         try:
             codes = [
                 encode_values(column, domain_values)
@@ -268,11 +271,13 @@ def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
 
 def _make_outside_domain_error() -> ReleaseFormatError:
     return ReleaseFormatError(
-        "the release contains a value outside its domain; get it again from its publisher.", code="value-outside-domain"
+        "the release contains a value outside its domain; get the release again from its publisher.",
+        code="value-outside-domain",
     )
 
 
 def _make_mismatch_error() -> ReleaseFormatError:
     return ReleaseFormatError(
-        "the release contains a value outside its cell; get it again from its publisher.", code="value-outside-cell"
+        "the release contains a value that does not belong to its sub-table; get the release again from its publisher.",
+        code="value-outside-cell",
     )

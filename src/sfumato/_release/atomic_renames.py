@@ -1,7 +1,6 @@
-"""Renames that never replace a file, and exchanges of two names, in one step where the system supports it.
+"""Renames files without replacing others, and exchanges two names, in one step where the system supports it.
 
-Linux supports both with `renameat2`. Elsewhere, and on file systems without it, new names are given by the nearest
-equivalent, and the caller makes the exchange.
+Linux supports both with `renameat2`. Other systems rename by the nearest equivalent, and the caller makes the exchange.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from pathlib import Path
 
 NO_REPLACE, EXCHANGE = 1, 2
 AT_FDCWD = -100
-"""Names are relative to the working directory."""
+"""The value that makes names relative to the working directory."""
 UNSUPPORTED_ERRORS = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM})
 """The errors of a system without this call, of one that forbids unknown calls, and of a file system without support."""
 OCCUPIED_ERRORS = frozenset({errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR})
 
 
 def rename_new(old: Path, new: Path) -> None:
-    """Rename, unless the new name exists: then raise FileExistsError and change nothing."""
+    """Rename; if the new name exists, raise FileExistsError and change nothing."""
     if renameat2(old, new, NO_REPLACE):
         return
     if not old.is_dir() or old.is_symlink():
@@ -48,7 +47,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def renameat2(old: Path, new: Path, flags: int) -> bool:
-    """Rename with the Linux call; False if there is no such call, and then nothing has changed."""
+    """Rename with the Linux call; return False and change nothing if there is no such call."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
         return False

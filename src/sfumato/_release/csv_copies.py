@@ -1,8 +1,8 @@
 """CSV copies of the tables of a release, for programs that do not read Parquet.
 
-A copy has the same content as its Parquet file. It is made from that file alone, and made again to check it. Every
-value therefore has one spelling, independent of libraries: numbers as Python prints them, dates by ISO 8601, and lists
-and sets as JSON. Missing values are empty, and empty strings are in quotes.
+A copy has the same content as its Parquet file. It is made from that file alone; to check a copy, it is made again.
+Every value therefore has one spelling, independent of libraries: numbers as Python prints them, dates by ISO 8601, and
+lists and sets as JSON. Missing values are empty, and empty strings are in quotes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _write(sources: tuple[Path, ...], sink: BinaryIO | _DigestSink, encoding: Re
 
 
 def _format_lines(columns: Sequence[pa.Array]) -> bytes:
-    """The CSV lines of some rows; strings are quoted if necessary or empty, and missing values are empty."""
+    """The CSV lines of some rows. Strings are quoted if they are empty or need it; missing values are empty fields."""
     quoted = [_quote_texts(column) for column in columns]
     # Most readers would skip an empty line.
     empty_cell = '""' if len(columns) == 1 else ""
@@ -105,7 +105,7 @@ def _compute_offsets(column: pa.Array) -> pa.Array:
 
 
 class _DigestSink:
-    """A file that keeps only the digest of what is written to it."""
+    """A file object that computes the digest of the bytes written to it and does not store them."""
 
     def __init__(self) -> None:
         self.digest = hashlib.sha256()

@@ -1,7 +1,7 @@
 """The publisher's description of a release: title, description, publisher, licence, contact, and a sentence a column.
 
-It is read from a small TOML file, and written into the Data Package. For readers these strings are untrusted, so their
-length is limited, and they are shown as plain text.
+It is read from a small TOML file and written into the Data Package. Analysts cannot trust these strings, so their
+length is limited and they are shown as plain text.
 """
 
 from __future__ import annotations
@@ -85,11 +85,14 @@ class Description:
 
     @classmethod
     def read_optional(cls, path: str | Path | None) -> Description:
-        """Read the file, if one is named."""
+        """Read the description from a file, if a file is named."""
         return NO_DESCRIPTION if path is None else cls.read(Path(path))
 
     def check_columns(self, names: Iterable[str]) -> None:
-        """Refuse descriptions of columns that are not published: they are useless, and may disclose something."""
+        """Refuse descriptions of columns that are not published.
+
+        Such descriptions are useless and may disclose something.
+        """
         published_names = list(dict.fromkeys(names))
         for name in self.columns:
             if name not in published_names:
@@ -217,7 +220,7 @@ def check_texts(description: Description) -> None:
 
 
 def _join_lines(texts: Mapping[str, str]) -> dict[str, str]:
-    """Each string on one line, however it is broken in the file."""
+    """Joins the lines of each string into one."""
     return {name: " ".join(text.split()) for name, text in texts.items()}
 
 

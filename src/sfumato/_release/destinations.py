@@ -15,7 +15,7 @@ from sfumato._release.staging import check_target, is_at, move_into_place
 from sfumato.errors import TargetError
 
 ProgressCallback = Callable[[str, int, int | None], None]
-"""Called with the current task, the amount done, and the total amount."""
+"""A function that is called with the current task, the amount done and the total amount."""
 
 
 class Destination(Protocol):

@@ -1,8 +1,8 @@
 """The public description of a release, written as datapackage.json; `manifest_reader` reads it.
 
-A release is a Data Package. The additions of sfumato are under the key `sfumato`: the format, the mechanism, its
-design, the ranges and the treatment of missing values. Each mechanism states which of these may depend on counts of the
-original table.
+A release is a Data Package. sfumato adds the key `sfumato`, with the format, the mechanism, its design, the ranges and
+the treatment of missing values. Each mechanism states which of these entries may depend on counts of the original
+table.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from sfumato.mechanisms.mechanism import AnyMechanism, Design
 
 FORMAT = 5
 NUMBERED_FORMAT = 4
-"""The first format whose manifest gives the number of the README template."""
+"""The first format whose manifest has the number of the README template."""
 REASONS_FORMAT = 5
 """The first format in which accepted risks have reasons."""
 README_TEMPLATE, FIRST_TEMPLATE = 3, 2
 """The current template of the README, and the first one that a manifest names.
 
 `verify` compares a README byte by byte with the result of the current template. It does not compare the README of an
-older template. A changed sentence needs a new number.
+older template. Change the number when you change a sentence.
 """
 MANIFEST = "datapackage.json"
 WEIGHTS = "weights.parquet"
 README = "README.md"
 PARQUET, CSV = ".parquet", ".csv"
 COPY_NAMES = tuple(name.removesuffix(PARQUET) + CSV for name in (*TABLES, WEIGHTS))
-"""The names of the copies of tables."""
+"""The names of the CSV copies of tables."""
 KNOWN_FILES = tuple(dict.fromkeys((TABLES[0], WEIGHTS, README, *TABLES, *COPY_NAMES)))
 """The files that a release may contain, besides the manifest."""
 PART_NAME = re.compile(
@@ -93,7 +93,7 @@ class Manifest:
     merged_values: Mapping[str, MergedValues] = dataclasses.field(default_factory=dict)
     """Rare values that are published as one value, by column."""
     person_check: PersonCheck | None = None
-    """The check that a person has no more rows than the guarantee counts; None without a person column."""
+    """The check that no person has more rows than the guarantee allows; None without a person column."""
     accepted_risks: AcceptedRisks = NO_ACCEPTED_RISKS
     """The risks that the publisher accepted in spite of a warning."""
     missing_markers: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ class Manifest:
     description: Description = NO_DESCRIPTION
     """The publisher's description of the release."""
     readme_template: int = README_TEMPLATE
-    """The template of the README; 1 if the manifest is older than the number."""
+    """The number of the README template; 1 if the manifest is too old to name a template."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -123,7 +123,7 @@ class Manifest:
 
     @cached_property
     def proposal(self) -> str | None:
-        """Another estimation method where errors are large, with its cost."""
+        """Another estimation method that may help if errors are large, and its disadvantage."""
         return self.mechanism.estimation_rules.propose_estimator(self.design)
 
     @cached_property
@@ -169,7 +169,7 @@ class Manifest:
 
     @cached_property
     def protected_columns(self) -> tuple[str, ...]:
-        """The data columns that hold published values."""
+        """The columns of the records with published values."""
         return self.encoding.list_column_names(self.naming)
 
     @cached_property
@@ -220,31 +220,31 @@ class Manifest:
 
     @property
     def guarantee(self) -> GuaranteeStatement:
-        """The guarantee in words, with what this release discloses in addition."""
+        """The guarantee in words, and what this release discloses beyond the guarantee."""
         sentences = []
         if not self.is_declared:
             domain_noun = "combinations" if len(self.sensitive_columns) > 1 and not self.is_independent else "values"
             sentences.append(
                 f"The list of {domain_noun} of {self.sensitive_name!r} was taken from the table, so it shows which "
-                "ones occur at least once. The guarantee does not cover this."
+                f"{domain_noun} occur at least once. The guarantee does not cover this fact."
             )
         for name, merged in self.merged_values.items():
             label = "as missing" if merged.label is None else f"as {merged.label!r}"
             sentences.append(
                 f"{len(merged.values)} values of {name!r} are published {label}, because they are rare in the table. "
-                "The release lists them, and the guarantee does not cover this."
+                "The release lists these values. The guarantee does not cover the fact that they are rare."
             )
         if self.nulls == "drop":
             sentences.append(
-                f"Records without a {self.sensitive_name!r} were left out. An attacker who knows that a person was in "
-                "the table, and does not find the record, learns that the value was missing."
+                f"Records without a {self.sensitive_name!r} were dropped. An attacker who knows that a person was in "
+                "the table and does not find the record learns that the value was missing."
             )
         accepted = self.accepted_risks.list_sentences(self.sensitive_name)
         return self.mechanism.state_guarantee(self.design).add_details([*sentences, self.person_sentence, *accepted])
 
     @property
     def person_sentence(self) -> str:
-        """The way in which persons were checked, or a remark that they were not."""
+        """A sentence that says how repeated people were checked for, or that they were not."""
         return UNCHECKED_SENTENCE if self.person_check is None else self.person_check.sentence
 
     @property
@@ -254,7 +254,10 @@ class Manifest:
 
     @property
     def count_unit(self) -> str:
-        """The unit of a count: people, or rows if a person may have several rows or persons were not checked."""
+        """The unit of a count.
+
+        It is rows if a person may have several rows or if people were not checked, otherwise people.
+        """
         return self.population.unit
 
     def get_field(self, name: str) -> Field:
@@ -264,8 +267,8 @@ class Manifest:
     def to_json(self, folder: Path, each: FileMapper = map, known_digests: Mapping[str, str] | None = None) -> Json:
         """The complete datapackage.json for the files in a folder, with their digests and its own.
 
-        Every file is a resource, and so is every part of the records: some readers only read the first file of a list.
-        Known digests, computed while files were written, are not computed again.
+        Every file is a resource. Every part of the records is one too, because some readers only read the first file of
+        a list. Known digests, computed while files were written, are not computed again.
         """
         digests = dict(known_digests or {})
         missing_digests = [name for name in self.files if name not in digests]
@@ -332,7 +335,10 @@ class Manifest:
         return {**resource, "type": "table", "schema": {"fields": fields, "missingValues": []}}
 
     def _list_fields(self, table: str) -> list[Json]:
-        """The columns of a table with their descriptions; weights are described by their names."""
+        """The columns of a table with their descriptions.
+
+        Columns of weights have none, because their names are enough.
+        """
         fields = [field.to_json() for field in self.tables[table]]
         return [
             {**field_entry, "description": description}
@@ -342,7 +348,7 @@ class Manifest:
         ]
 
     def _describe_column(self, table: str, name: str) -> str | None:
-        """The description of a column; if several columns encode one original column, the description of that one."""
+        """The description of a column. Columns that encode one original column together share its description."""
         if table == WEIGHTS:
             return None
         is_protected = name in self.protected_columns and name != self.cell_column
@@ -352,7 +358,7 @@ class Manifest:
 
     @property
     def column_descriptions(self) -> dict[str, str]:
-        """The description of each column; if several columns share one description, only that."""
+        """The description of each column. If several columns share one description, it appears once."""
         members = [
             name for name in self.protected_columns if name != self.cell_column and name not in self.sensitive_columns
         ]
@@ -383,6 +389,6 @@ def make_copy_name(table: str) -> str:
 
 
 def compute_manifest_digest(package: JsonView) -> str:
-    """The digest of a manifest without its own digest: it detects accidents, not attacks."""
+    """The digest of a manifest without its own digest. It detects accidental changes, not attacks."""
     section = {key: value for key, value in package["sfumato"].items() if key != "digest"}
     return compute_json_digest({**package, "sfumato": section})

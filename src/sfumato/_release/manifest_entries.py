@@ -1,4 +1,4 @@
-"""Reads a manifest's entries about the original values: merged, missing, grouped. The input is untrusted."""
+"""Reads a manifest's entries about merged, missing and grouped original values. The input is untrusted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def read_missing(section: JsonView) -> tuple[str, ...]:
 
 
 def read_hierarchies(section: JsonView, types: Sequence[str], domain: Sequence[Value]) -> dict[str, Hierarchy]:
-    """The hierarchies in a manifest: only of the single sensitive column, and with exactly its domain."""
+    """Reads the hierarchies in a manifest.
+
+    There may be one, for the single sensitive column and with exactly its domain.
+    """
     hierarchies = {}
     for name, entry in section.get("hierarchies", {}).items():
         levels, paths = entry["levels"], entry["paths"]

@@ -54,7 +54,7 @@ def load_json(folder: Path) -> Json:
                 fields={"file": MANIFEST, "limit": LARGEST_MANIFEST},
             )
         package = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_refuse_repeated_keys)
-        json.dumps(package, ensure_ascii=False).encode()  # fails at half a surrogate pair, which escapes may contain
+        json.dumps(package, ensure_ascii=False).encode()  # fails at half a surrogate pair, which an escape may contain
         section = package["sfumato"]
         format_number, digest = int(section["format"]), str(section["digest"])
     except ReleaseFormatError:
@@ -73,7 +73,7 @@ def load_json(folder: Path) -> Json:
         ) from error
     if format_number > FORMAT:
         raise ReleaseFormatError(
-            f"the release has format {format_number}, and this version reads up to {FORMAT}: update sfumato "
+            f"the release has format {format_number}, but this version reads formats up to {FORMAT}; update sfumato "
             "(pip install --upgrade sfumato).",
             code="newer-format",
             fields={"format": format_number, "limit": FORMAT},
@@ -94,7 +94,7 @@ def read_digest(folder: Path) -> str:
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> Json:
-    """Refuse an object with a repeated key: readers differ in which of the two counts."""
+    """Refuse an object with a repeated key, because readers differ in which of the two they use."""
     entries = dict(pairs)
     if len(entries) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -112,7 +112,7 @@ def _format_key(key: str) -> str:
 
 
 def _check_paths(package: JsonView) -> None:
-    """Refuse paths that are not names of release files: other readers of Data Packages would follow them."""
+    """Refuse paths that are not names of release files, because other readers of Data Packages would follow them."""
     resources = package.get("resources")
     for resource in resources if isinstance(resources, list) else ():
         path = resource.get("path") if isinstance(resource, dict) else None
@@ -204,7 +204,8 @@ def _read_template_number(section: JsonView) -> int:
         )
     if number > README_TEMPLATE:
         raise ReleaseFormatError(
-            f"{README} was written by template {number}, and this version knows up to {README_TEMPLATE}: update "
+            f"{README} was written by template {number}, but this version knows templates up to {README_TEMPLATE}. "
+            "Update "
             "sfumato (pip install --upgrade sfumato).",
             code="newer-readme-template",
             fields={"template": number, "limit": README_TEMPLATE},
@@ -213,7 +214,7 @@ def _read_template_number(section: JsonView) -> int:
 
 
 def _check_keys(package: JsonView, manifest: Manifest) -> None:
-    """Refuse unknown keys: the parsed manifest is written again, and contains every known key."""
+    """Refuse unknown keys. To find them, write the parsed manifest again: it contains every known key."""
     expected = manifest.to_json(Path(), known_digests=dict.fromkeys(manifest.files, ""))
     if int(package["sfumato"]["format"]) < REASONS_FORMAT:
         expected["sfumato"]["accepted"] = dict.fromkeys(OLD_KEYS)
@@ -222,12 +223,15 @@ def _check_keys(package: JsonView, manifest: Manifest) -> None:
     _compare_keys(package["sfumato"], expected["sfumato"], "sfumato")
     by_path = {resource["path"]: resource for resource in expected["resources"]}
     for resource in package["resources"]:
-        # An unexpected file is reported by `verify`; its keys are those of any table.
+        # `verify` reports an unexpected file. Its keys are those of any table.
         _compare_keys(resource, by_path.get(resource["path"], expected["resources"][0]), "resources")
 
 
 def _compare_keys(entry: object, expected: object, location: str) -> None:
-    """Refuse keys that are missing from `expected`; further items of a list are compared with its last item."""
+    """Refuse keys that are not in `expected`.
+
+    If a list has more items than expected, compare them with the last expected item.
+    """
     if isinstance(entry, Mapping) and isinstance(expected, Mapping):
         for key, value in entry.items():
             if key not in expected:
@@ -261,7 +265,7 @@ def _read_fields(records: Sequence[JsonView]) -> tuple[Field, ...]:
 
 
 def _read_sensitive_columns(section: JsonView, fields: Sequence[Field]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The sensitive columns and their types. Format 1 knew one column, with the type of its field."""
+    """The sensitive columns and their types. Format 1 had one sensitive column, with the type of its field."""
     names = section["sensitive"]
     sensitive = (names,) if isinstance(names, str) else tuple(map(str, names))
     by_name = {field.name: field.type for field in fields}
@@ -292,7 +296,7 @@ def _check_together(manifest: Manifest, package: JsonView) -> None:
 
 
 def list_record_resources(package: JsonView) -> list[JsonView]:
-    """The manifest entry of each record file: of the only one, or of each part once and in order."""
+    """The manifest entries of the record files: one for a single file, otherwise one for each part, in order."""
     resources = [resource for resource in package["resources"] if isinstance(resource["path"], str)]
     records = [
         resource for resource in resources if resource["path"] in RECORD_FILES or PART_NAME.fullmatch(resource["path"])
@@ -309,7 +313,7 @@ def list_record_resources(package: JsonView) -> list[JsonView]:
 
 
 def _read_file_rows(resource: JsonView) -> int:
-    """The number of records of one of several files; for a single file, its own metadata has it."""
+    """The number of records of one of several files. For a single file, the metadata of the file has this number."""
     rows = resource["rows"] if PART_NAME.fullmatch(resource["path"]) else 0
     if type(rows) is not int or rows < 0:
         raise ReleaseFormatError(

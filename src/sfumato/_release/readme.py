@@ -13,7 +13,7 @@ from sfumato._request.hierarchy import Hierarchy
 from sfumato._terminal_safe import escape_unprintable, is_printable
 
 _TEST = """
-> **UNFIT TO PUBLISH.** This release was drawn with a known test key. Anyone who knows the key can undo the protection.
+> **UNFIT TO PUBLISH.** This release was drawn with a known test key. Anyone who knows this key can undo the protection.
 """
 
 _TEXT = """# {title}
@@ -28,9 +28,9 @@ _TEXT = """# {title}
 
 {details}
 
-The other columns are not protected: a person may be recognised by them. The guarantee covers the person's {sensitive},
-as far as the other columns do not disclose it. Facts about groups of people are not hidden, because the release is for
-them. They also disclose something about the people of these groups.
+The other columns are not protected, and a person may be recognised by them. If they disclose the person's {sensitive},
+the guarantee cannot prevent it. Facts about groups of people are not hidden, because analysts need them. Such a fact
+also discloses something about the people in the group.
 
 ## How to count
 
@@ -40,21 +40,22 @@ them. They also disclose something about the people of these groups.
 {levels}
 {by_weights}{in_r}
 {escapes}{copies}
-{population} Intervals are for the numbers of {source}, not for a population from which it was sampled.
+{population} Intervals are for the numbers of {source}, not for a larger population.
 
-Made with sfumato {software}, mechanism `{mechanism}`. The exact design is in `datapackage.json`. This text follows
-template {template}; `sfumato verify` compares it with `datapackage.json`.
+Made with sfumato {software}, mechanism `{mechanism}`. The exact design is in `datapackage.json`. `sfumato
+verify` checks that this text (template {template}) agrees with `datapackage.json`.
 """
 
 _LEVELS = """
-The values of {name} are in groups, which queries can use like columns: {levels}. For example:
+The values of {name} belong to groups. A query can use each of these levels like a column (in brackets: the number of
+groups): {levels}. For example:
 
     sfumato query THIS_DIRECTORY {query}
 """
 
 _BY_WEIGHTS = """\
-With any SQL tool, add up the weights of `weights.parquet`. The sum is an unbiased count. It may be negative if the true
-count is small. In DuckDB, for the records that satisfy a condition on the other columns:
+With any SQL tool, add up the weights of `weights.parquet`. The sum is an unbiased count. It may be negative if the
+true count is small. This DuckDB query counts the records with one value; add conditions on other columns with `AND`:
 
 {sql}"""
 
@@ -69,16 +70,17 @@ The same in R, with the package duckdb:
     ")"""
 
 _COPIES = """
-{names} {say} the same as CSV. An empty field is a missing value, and an empty text is in quotes. Sets and lists are
-written as `["a", "b"]`. A spreadsheet takes a text that begins with `=`, `+`, `-` or `@` for a formula: import such
-columns as text, or use the Parquet files.
+{names} {say} as CSV. An empty field is a missing value, and an empty text is in
+quotes. Sets and lists are written as `["a", "b"]`. A spreadsheet treats a text that begins with `=`, `+`, `-` or `@` as
+a formula. Import such columns as text, or use the Parquet files.
 """
 
 _ESCAPES = """
-Characters that cannot be printed are written as escapes above, such as `\\x1b`. Replace them before you run a query.
+Some characters above cannot be printed and are written as escapes, such as `\\x1b`. Replace each escape by its
+character before you run a query.
 """
 
-_BY_SFUMATO = "The weights of this design are not written to a file, so only sfumato can count here."
+_BY_SFUMATO = "This release has no file of weights, so only sfumato can count its records."
 
 
 def make_readme(manifest: Manifest, rows: int, coverage: str = "") -> str:
@@ -94,13 +96,13 @@ def make_readme(manifest: Manifest, rows: int, coverage: str = "") -> str:
     )
     pairs = zip(manifest.sensitive_columns, split_value(example), strict=True)
     value_condition = " AND ".join(write_equality(quote_if_needed(name), value) for name, value in pairs)
-    protection = "each for itself" if manifest.is_independent else "together"
+    protection = "each on its own" if manifest.is_independent else "together"
     column_phrase = "column {} is" if len(manifest.sensitive_columns) == 1 else f"columns {{}} are, {protection},"
     manual_query = manifest.encoding.write_manual_sql(
         naming, value_condition
     ) or manifest.mechanism.estimation_rules.write_manual_sql(manifest.design, naming)
     levels = [
-        f" Its values are groups, of the level {format_as_code(level)}." for level in manifest.published_levels.values()
+        f" Its values are groups of the level {format_as_code(level)}." for level in manifest.published_levels.values()
     ]
     tool_query = manual_query or _write_weight_query(manifest, example)
     return _TEXT.format(
@@ -135,7 +137,7 @@ def make_readme(manifest: Manifest, rows: int, coverage: str = "") -> str:
 
 
 def _write_description(manifest: Manifest) -> str:
-    """The publisher's description, as plain text without Markdown."""
+    """Returns the publisher's description as plain text without Markdown."""
     description = manifest.description
     paragraphs = [escape_markdown(line) for line in filter(None, (description.description, *description.list_lines()))]
     columns = [
@@ -146,7 +148,7 @@ def _write_description(manifest: Manifest) -> str:
 
 
 def _describe_levels(name: str, hierarchy: Hierarchy) -> str:
-    """The levels of a column, and a query about the first."""
+    """Lists the levels of a column, with an example query about the first level."""
     level_names = [format_level(name, level) for level in hierarchy.levels[1:]]
     level_labels = [
         f"{format_as_code(level)} ({len(hierarchy.list_groups(number))})" for number, level in enumerate(level_names, 1)
@@ -156,7 +158,7 @@ def _describe_levels(name: str, hierarchy: Hierarchy) -> str:
 
 
 def _write_weight_query(manifest: Manifest, example: Value) -> str:
-    """A query for other tools that adds up the weights of one value."""
+    """Writes a query for other tools that adds up the weights of one value."""
     if manifest.weights is None:
         return _BY_SFUMATO
     endings = [""] if len(manifest.sensitive_columns) == 1 else [f" {name}" for name in manifest.sensitive_columns]
@@ -182,7 +184,7 @@ def _write_weight_query(manifest: Manifest, example: Value) -> str:
 
 
 def _translate_to_r(by_weights: str) -> str:
-    """The same query for R, if there is one: the indented lines."""
+    """Writes the same query for R, from its indented lines; empty if there is no query."""
     lines = [line for line in by_weights.splitlines() if line.startswith("    ")]
     if not lines:
         return ""
@@ -191,14 +193,17 @@ def _translate_to_r(by_weights: str) -> str:
 
 
 def _describe_copies(manifest: Manifest) -> str:
-    """A remark about the CSV files."""
+    """Returns a remark about the CSV files, if there are any."""
     if not manifest.copies:
         return ""
     names = [f"`{name}`" for name in manifest.copies]
-    return _COPIES.format(names=" and ".join(names), say="is" if len(names) == 1 else "are")
+    return _COPIES.format(
+        names=" and ".join(names),
+        say="has the content of the Parquet file" if len(names) == 1 else "have the content of the Parquet files",
+    )
 
 
 def _quote_for_shell(text: str) -> str:
-    """A string as one shell argument: in double quotes, unless it has characters that are special there."""
+    """Quotes a string as one shell argument, in double quotes unless it has characters that are special in them."""
     text = escape_unprintable(text)
     return shlex.quote(text) if any(mark in text for mark in '"$`\\!') else f'"{text}"'

@@ -24,7 +24,7 @@ def find_release_folder(path: Path) -> Path:
 
 
 def read_folder(folder: Path) -> Manifest:
-    """Read the manifest of a release directory, if all its files and no unknown files are present."""
+    """Read the manifest of a release directory; refuse missing and unknown files."""
     check_inside(folder, MANIFEST)
     manifest = read_manifest(folder)
     for name in manifest.files:
@@ -40,12 +40,15 @@ def read_folder(folder: Path) -> Manifest:
 
 
 def unpack(path: Path, folder: Path) -> None:
-    """Unpack the .zip of a release: only known, uncompressed files, so that no file is larger or lies elsewhere."""
+    """Unpack the .zip of a release.
+
+    Only known, uncompressed files are unpacked, so none is larger than it looks or lies outside.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             names = [entry.filename for entry in entries]
-            # Entries may overlap, so their sum may exceed the archive.
+            # Entries may overlap, so the sum of their sizes may exceed the size of the archive.
             is_larger = sum(entry.file_size for entry in entries) > path.stat().st_size
             if is_larger or len(set(names)) < len(names) or not all(map(_is_plain, entries)):
                 raise ReleaseFormatError(
@@ -67,7 +70,7 @@ def unpack(path: Path, folder: Path) -> None:
 
 
 def _is_plain(entry: zipfile.ZipInfo) -> bool:
-    """Whether an entry is an uncompressed file of a release; links are marked in the upper half of the attributes."""
+    """Whether an entry is an uncompressed file of a release. The upper half of the attributes marks links."""
     is_stored = entry.compress_type == zipfile.ZIP_STORED and entry.file_size == entry.compress_size
     kind = stat.S_IFMT(entry.external_attr >> 16)
     return entry.filename in (MANIFEST, *KNOWN_FILES) and is_stored and kind in (0, stat.S_IFREG)

@@ -1,12 +1,12 @@
 """Builds a release in a private folder beside its target, so that it appears complete or not at all.
 
-Everything is written in a hidden directory `.sfumato-*` next to the target, and renamed to its place. A lock
-distinguishes a live run from a crashed one, whose remains the next run to the same target removes. Remains of other
+Everything is written to a hidden directory `.sfumato-*` next to the target, and then renamed. A lock distinguishes a
+live run from a crashed one. The next run to the same target removes the remains of a crashed run. Remains of other
 targets stay, because not every file system shows the locks of other machines.
 
-The names in the hidden directory record the progress of a run. `ready/NAME` is the complete new release, until it is
-exchanged with the old one; then it is the old one. Where no exchange in one step exists, the old release is
-`aside/NAME` until the new one has its place. If both exist, the old one is moved back.
+The names in the hidden directory record the progress of a run. `ready/NAME` is the complete new release; after the
+exchange it is the old release. If the system cannot exchange in one step, the old release is `aside/NAME` until the new
+release is at the target. If both exist, the old release is moved back.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FILE_ENDINGS = frozenset(
 
 
 def check_target(target: Path, *, force: bool) -> None:
-    """Refuse a target that is not writable, exists, or is not a release."""
+    """Refuse a target that is not writable, exists already, or is not a release."""
     if target.name in ("", ".."):
         raise TargetError(
             f"{str(target)!r} is not a valid name for a release; choose a new directory, or a name with .zip.",
@@ -64,11 +64,11 @@ def check_target(target: Path, *, force: bool) -> None:
 
 
 def _check_ending(target: Path) -> None:
-    """Refuse a directory name with the ending of a file: programs would try to open it as such a file."""
+    """Refuse a directory name with the ending of a file, because programs would try to open the directory as a file."""
     if target.suffix.lower() in FILE_ENDINGS and target.suffix != ".zip":
         raise TargetError(
-            f"{str(target)!r} looks like the name of a file, and a release is a directory; choose a name without "
-            f"{target.suffix}, or one that ends in .zip.",
+            f"{str(target)!r} looks like the name of a file, but a release is a directory; choose a name without "
+            f"{target.suffix}, or a name that ends in .zip.",
             code="target-like-a-file",
             fields={"file": str(target)},
         )
@@ -85,7 +85,7 @@ def check_outside(path: Path, what: str) -> None:
 
 
 def _is_release(manifest: Path) -> bool:
-    """Whether this is a release, perhaps an edited one; everything that is not clearly something else counts."""
+    """Whether this is a release, perhaps an edited one. In doubt it counts as a release."""
     if not manifest.is_file():
         return False
     try:
@@ -141,7 +141,7 @@ def _is_replaceable(path: Path) -> bool:
 
 
 def _is_removable(path: Path) -> bool:
-    """Whether the old content of the target may be removed; links may, because their targets stay."""
+    """Whether the old content of the target may be removed. A link may be removed, because what it points at stays."""
     return path.is_symlink() or _is_replaceable(path)
 
 
@@ -155,7 +155,7 @@ def _is_packed_release(path: Path) -> bool:
 
 @contextmanager
 def make_staging_folder(target: Path) -> Iterator[Path]:
-    """A fresh private directory beside the target; it is always removed afterwards."""
+    """Creates a private directory beside the target, and always removes it afterwards."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=target.parent)).absolute()
     try:
         lock = (folder / f"{LOCK}.new").open("wb")
@@ -164,7 +164,8 @@ def make_staging_folder(target: Path) -> Iterator[Path]:
         raise
     with lock:
         try:
-            # Locked before it has its final name: other runs take an unlocked folder for a crashed one.
+            # The folder is locked before it has its final name, because other runs take an unlocked folder for that of
+            # a crashed run.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lock.write(os.fsencode(target.name))
             lock.flush()
@@ -175,7 +176,7 @@ def make_staging_folder(target: Path) -> Iterator[Path]:
 
 
 def remove_stale(target: Path) -> None:
-    """Remove the remains of crashed runs to a target: staging folders that nobody has locked."""
+    """Remove the remains of crashed runs to a target. These are the staging folders without a lock."""
     for folder in target.parent.glob(f"{PREFIX}*"):
         try:
             with (folder / LOCK).open("r+b") as lock:
@@ -187,7 +188,7 @@ def remove_stale(target: Path) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove one of our staging folders; an old release is moved back, or left there if that is impossible."""
+    """Remove one of our staging folders. An old release in it is moved back, or stays there if it cannot be moved."""
     ready, aside, removed = folder / READY, folder / ASIDE, folder / "removed"
     with suppress(OSError):
         for ready_path in ready.iterdir() if ready.is_dir() else ():
@@ -204,13 +205,13 @@ def _clear(folder: Path) -> None:
                 _remove(entry)
             elif entry.name != LOCK:
                 entry.unlink()
-        (folder / LOCK).unlink(missing_ok=True)  # last: without it no other run would continue the removal
+        (folder / LOCK).unlink(missing_ok=True)  # last: otherwise no other run would continue the removal
         folder.rmdir()
 
 
 def _remove(folder: Path) -> None:
-    """Remove a directory in which remote workers may still write, if they do not know of the end."""
-    # Renamed, so that they cannot create new files.
+    """Remove a directory to which remote workers may still be writing, because they are unaware of the end."""
+    # The directory is renamed first, so that workers cannot create new files in it.
     renamed_folder = folder.rename(folder.with_name(uuid4().hex))
     shutil.rmtree(renamed_folder, ignore_errors=True)
     if renamed_folder.exists():
@@ -218,7 +219,7 @@ def _remove(folder: Path) -> None:
 
 
 def move_into_place(ready: Path, target: Path, folder: Path, *, force: bool) -> None:
-    """Move what was built to the target: nothing is replaced without force, and only releases with it."""
+    """Move the built release to the target. Only `force` allows a replacement, and only of a release."""
     sync(*(ready.rglob("*") if ready.is_dir() else ()), ready)
     ready_path = folder / READY / target.name
     ready_path.parent.mkdir()
@@ -239,7 +240,7 @@ def move_into_place(ready: Path, target: Path, folder: Path, *, force: bool) -> 
 
 
 def _replace(ready_path: Path, target: Path, aside: Path) -> None:
-    """Replace the old release, which is checked again when no other run can change it."""
+    """Replace the old release. It is checked again at a moment when no other run can change it."""
     if exchange(ready_path, target):
         if not _is_removable(ready_path):
             exchange(ready_path, target)
@@ -261,7 +262,7 @@ def _replace(ready_path: Path, target: Path, aside: Path) -> None:
 
 
 def place_file(text: str, target: Path, what: str, *, force: bool, mode: int = 0o666) -> None:
-    """Write a small file, complete or not at all; an existing file stays unless it may be replaced."""
+    """Write a small file, complete or not at all. An existing file stays unless it may be replaced."""
 
     def write(path: Path) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -276,7 +277,7 @@ def place_with_writer(write: Callable[[Path], None], target: Path, what: str, *,
     remove_stale(target)
     try:
         with make_staging_folder(target) as folder:
-            staged_file = folder / f"file{target.suffix}"  # some writers depend on the ending
+            staged_file = folder / f"file{target.suffix}"  # some writers choose the format by the ending
             write(staged_file)
             sync(staged_file)
             (os.replace if force else rename_new)(staged_file, target)
@@ -289,7 +290,7 @@ def place_with_writer(write: Callable[[Path], None], target: Path, what: str, *,
 
 
 def is_at(target: Path, built_status: os.stat_result) -> bool:
-    """Whether the built file or directory is at the target; it keeps its identity when renamed."""
+    """Whether the built file or directory is at the target. A rename does not change its identity."""
     with suppress(OSError):
         return os.path.samestat(target.stat(), built_status)
     return False
@@ -297,7 +298,7 @@ def is_at(target: Path, built_status: os.stat_result) -> bool:
 
 def sync(*paths: Path) -> None:
     """Flush files or directory entries to the disk, so that after a crash no file name refers to incomplete content."""
-    with ThreadPoolExecutor() as pool:  # a disk flushes many files at once as fast as one
+    with ThreadPoolExecutor() as pool:  # flushing many files at once takes a disk as long as flushing one
         list(pool.map(_sync, paths))
 
 

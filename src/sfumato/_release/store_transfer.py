@@ -1,8 +1,8 @@
-"""Moves releases to and from an object store, where a release appears with its datapackage.json.
+"""Moves releases to and from an object store. A release appears there when its datapackage.json is written.
 
 The files of one publication lie in a folder `version-*` that is named after their digest and never changes. The
-datapackage.json beside it names these files; one put writes it, after all others. A reader of the old release therefore
-sees only old files, or finds one missing, but never a mixture.
+datapackage.json beside the folder names these files. It is written last, by a single put. A reader of the old release
+therefore sees only old files, or finds one missing, but never a mixture.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _has_same_bytes(address: Address, file: Path) -> bool:
 
 
 def find_files_folder(place: Place) -> Place:
-    """The folder with the files of a release: beside its datapackage.json, or the folder that this names."""
+    """The folder with the files of a release: the folder of its datapackage.json, or the folder named there."""
     file = place / MANIFEST
     try:
         if isinstance(file, Path):

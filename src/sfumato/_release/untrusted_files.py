@@ -1,8 +1,8 @@
-"""Checks untrusted releases: files must lie inside, and tables must not be larger than they look.
+"""Checks untrusted releases: all files must lie inside the release, and no table may be larger than it looks.
 
 A release is data from someone else. A file of a few kilobytes can claim billions of records, and a link can point at
-any file of the reader. The metadata of Parquet files are read first, and absurd sizes are refused before any memory is
-allocated for them.
+any file on the analyst's computer. The metadata of Parquet files are read first. Absurd sizes are refused before any
+memory is allocated.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sfumato.errors import ReleaseFormatError
 MOST_ROWS = 10**11
 MOST_COLUMNS = 10_000
 MOST_ROWS_PER_BYTE = 1000
-"""Records with equal values in all columns take almost no space; published values are random, and take some space."""
+"""A record with the same values as others takes almost no space, but its published value is random and takes some."""
 MOST_LINES_PER_BYTE = 100
-"""For tables that are read at once: lines of buckets have distinct ids, and take about a byte."""
+"""The limit for tables that are read at once. Lines of buckets have distinct ids, so each takes about a byte."""
 MOST_SWELLING = 1000
 """The largest allowed ratio of the unpacked size of a part to its file size."""
 FEW_ROWS, FEW_BYTES = 1 << 20, 1 << 20
@@ -38,7 +38,7 @@ def check_inside(folder: Path, name: str) -> None:
     try:
         is_inside = path.resolve().is_relative_to(folder.resolve())
         is_special = path.exists() and not path.is_file() and not path.is_dir()
-    except (OSError, RuntimeError):  # a link that points at itself
+    except (OSError, RuntimeError):  # the link points at itself
         is_inside, is_special = False, False
     if not is_inside:
         raise ReleaseFormatError(
@@ -65,7 +65,7 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
     max_lines = manifest.encoding.compute_line_limits(sum(metadata.num_rows for metadata in records.values()))
     if manifest.weights is not None:
         needed = max((len(column) for column in manifest.weights.values()), default=0)
-        max_lines = {**max_lines, WEIGHTS: 2 * needed}  # `verify` reports a few lines too many
+        max_lines = {**max_lines, WEIGHTS: 2 * needed}  # `verify` reports an excess of a few lines
     for name, lines in max_lines.items():
         _check_lines(name, metadata_by_file[name], lines, folder)
     for name, metadata in records.items():
@@ -73,7 +73,7 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
 
 
 def check_side_tables(folder: Path, names: Sequence[str]) -> None:
-    """Refuse side tables that are absurd by themselves, if the records lie elsewhere."""
+    """Refuse tables beside the records that have absurd sizes, if the records lie elsewhere."""
     for name in names:
         metadata = _read_metadata(folder / name)
         if metadata is not None:
@@ -137,25 +137,25 @@ def check_table(name: str, metadata: pq.FileMetaData, size: int) -> None:
         )
     if rows > max(MOST_ROWS_PER_BYTE * size, FEW_ROWS):
         raise ReleaseFormatError(
-            f"{name} claims to have {rows:,} records in {size:,} bytes, which is absurd; {GET_AGAIN}.",
+            f"{name} claims to have {rows:,} records in {size:,} bytes, which is impossible; {GET_AGAIN}.",
             code="implausible-record-count",
             fields={"file": name, "records": rows, "bytes": size},
         )
-    # Not by column: if the footer makes no sense, pyarrow crashes instead of raising an error.
+    # Columns are not checked one by one, because pyarrow crashes on a senseless footer instead of raising an error.
     largest = max((group.total_byte_size for group in groups), default=0)
     if largest > max(MOST_SWELLING * size, FEW_BYTES):
         raise ReleaseFormatError(
-            f"{name} would unpack from {size:,} to {largest:,} bytes, which is absurd; {GET_AGAIN}.",
+            f"{name} would unpack from {size:,} to {largest:,} bytes, which no release needs; {GET_AGAIN}.",
             code="unpacks-too-large",
             fields={"file": name, "bytes": largest},
         )
 
 
 def check_page(name: str, unpacked: int, size: int) -> None:
-    """Refuse a page that unpacks to an absurd number of bytes, all at once, for the size of its file."""
+    """Refuse a page that would unpack to an absurd number of bytes for the size of its file."""
     if unpacked > max(MOST_SWELLING * size, FEW_BYTES):
         raise ReleaseFormatError(
-            f"a page of {name} would unpack to {unpacked:,} bytes, which is absurd; {GET_AGAIN}.",
+            f"a page of {name} would unpack to {unpacked:,} bytes, which no release needs; {GET_AGAIN}.",
             code="page-unpacks-too-large",
             fields={"file": name, "bytes": unpacked},
         )
@@ -168,8 +168,7 @@ def _check_lines(name: str, metadata: pq.FileMetaData | None, max_lines: int, fo
     max_lines = min(max_lines, MOST_LINES_PER_BYTE * (folder / name).stat().st_size)
     if metadata.num_rows > max_lines:
         raise ReleaseFormatError(
-            f"{name} has {metadata.num_rows:,} lines, and a release like this one needs at most {max_lines:,}; "
-            f"{GET_AGAIN}.",
+            f"{name} has {metadata.num_rows:,} lines, but this release needs at most {max_lines:,}; {GET_AGAIN}.",
             code="too-many-lines",
             fields={"file": name, "lines": metadata.num_rows, "limit": max_lines},
         )

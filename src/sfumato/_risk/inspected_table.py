@@ -1,4 +1,4 @@
-"""Any table to inspect: its columns as codes, and its release if it belongs to one."""
+"""Any table to inspect, with its columns as codes, and its release if it belongs to one."""
 
 from __future__ import annotations
 
@@ -34,39 +34,39 @@ ARCHIVE = ".zip"
 
 @dataclass(frozen=True)
 class CodedValues:
-    """A column as codes of its values; codes follow the order of values, and a missing value has the last code."""
+    """A column as codes of its values. Codes follow the order of the values, and a missing value has the last code."""
 
     name: str
     codes: Codes
     values: pa.Array
-    """Only the values that occur."""
+    """The values that occur."""
 
     @cached_property
     def counts(self) -> Counts:
-        """The number of rows of each value; the missing value comes last."""
+        """The number of rows of each value. The missing value comes last."""
         return np.bincount(self.codes, minlength=len(self.values) + 1)
 
     @property
     def size(self) -> int:
-        """The number of codes; the missing value counts if a row lacks a value."""
+        """The number of codes. The missing value counts as a code if a row lacks a value."""
         return len(self.values) + int(self.counts[-1] > 0)
 
     @property
     def profile(self) -> ColumnProfile:
-        """The profile of the column, as the first pass of a publication makes it."""
+        """The profile of the column, in the form of the first pass of a publication."""
         return ColumnProfile(
             self.name, self.values.type, self.values, self.counts[:-1], int(self.counts[-1]), is_wide=False
         )
 
 
 def can_be_coded(kind: pa.DataType) -> bool:
-    """Whether values of a type can be compared and ordered; lists cannot."""
+    """Whether values of a type can be compared and ordered. Lists cannot."""
     is_named = find_field_type(kind) is not None or pa.types.is_null(kind)
     return is_named or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind)
 
 
 def read_coded_columns(source: Source, names: Sequence[str], progress: Progress) -> dict[str, CodedValues]:
-    """Reads several columns of a table together, as codes where the source has codes."""
+    """Reads several columns of a table together, as codes if the source has codes."""
     batches, rows = [], 0
     for batch in read_ahead(source.read_batches(names, BATCH_ROWS)):
         batches.append(batch)
@@ -81,7 +81,10 @@ def read_coded_columns(source: Source, names: Sequence[str], progress: Progress)
 
 
 def _make_joinable(piece: pa.Array) -> pa.Array:
-    """Gives a piece of a column a type that fits the values of all pieces; an all-missing piece becomes strings."""
+    """Gives a piece of a column a type that fits the values of all pieces.
+
+    A piece with only missing values becomes strings.
+    """
     texts = piece.cast(pa.string()) if pa.types.is_null(piece.type) else piece
     encoded = texts.dictionary_encode() if pa.types.is_string(simplify_type(texts.type)) else texts
     if not pa.types.is_dictionary(encoded.type):
@@ -90,13 +93,15 @@ def _make_joinable(piece: pa.Array) -> pa.Array:
 
 
 def _encode_column(name: str, pieces: Sequence[pa.Array]) -> CodedValues:
-    """Encodes a whole column in the order of its values, without values that only its dictionary lists."""
+    """Encodes a whole column in the order of its values. Values that only its dictionary lists are left out."""
     try:
         column = pa.chunked_array(list(map(_make_joinable, pieces))).unify_dictionaries().combine_chunks()
         column.validate(full=True)
     except pa.ArrowException as error:
         raise SourceError(
-            f"column {name!r} is damaged: its values cannot be read.", code="damaged-column", fields={"column": name}
+            f"column {name!r} is damaged, and its values cannot be read.",
+            code="damaged-column",
+            fields={"column": name},
         ) from error
     codes, values = encode_batch_values(column)
     counts = np.bincount(codes, minlength=len(values) + 1)
@@ -109,7 +114,9 @@ def _encode_column(name: str, pieces: Sequence[pa.Array]) -> CodedValues:
 
 @contextmanager
 def open_containing_release(table: AnyTable) -> Iterator[tuple[Path, Manifest] | None]:
-    """Opens the release at a path, or the release that contains the file, with its folder; None for other tables.
+    """Opens the release at a path, or the release that contains the file.
+
+    Returns it with its folder; None for other tables.
 
     A folder with another Data Package is not a release.
     """

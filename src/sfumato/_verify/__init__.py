@@ -1,1 +1,1 @@
-"""Checks releases by exact arithmetic, from their files alone and against the original table."""
+"""Checks releases by exact arithmetic, from their files alone or against the original table."""

@@ -1,4 +1,4 @@
-"""Checks a release against the table it was made from: private, for the data steward."""
+"""Checks a release against its original table, privately for the data steward."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from sfumato.errors import ReleaseFormatError, SfumatoError, SpecError
 MEMORY_LIMIT = "512MB"
 BATCH_ROWS = 1 << 17
 BASIS_FORMAT = 5
-"""The first format of a release that says whether its person column numbers the rows."""
+"""The first format of a release that records whether the person column has a different value in every row."""
 
 
 def verify(
@@ -53,28 +53,28 @@ def verify(
     plan_file: str | Path | None = None,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
 ) -> Verification:
-    """Checks a release; with the original table, also its public columns and the exact posterior of every value.
+    """Checks a release. With the original table, also checks the public columns and the exact posterior of every value.
 
-    `read` says how to read the table; its missing markers are those that the release names.
-    If rows of persons were left out, the plan file identifies the published ones. If groups were published instead of
-    values, the hierarchy gives the group of each value. A plan file or hierarchy of another release is refused.
+    `read` gives the options for reading the table. Its markers of missing values come from the release. If rows of
+    persons were left out, the plan file identifies the published rows. If groups were published instead of values, the
+    hierarchy gives the group of each value. A plan file or a hierarchy of another release is refused.
     """
     if plan_file is not None and original is None:
         raise SpecError(
-            "a plan file identifies the published rows of a table; name the table too (`original=`).",
+            "a plan file is useful only together with the table; name the table too (`original=`).",
             code="missing-original",
             fields={"argument": "plan_file"},
         )
     if hierarchies and original is None:
         raise SpecError(
-            "a hierarchy gives the groups of a table's values; name the table too (`original=`).",
+            "a hierarchy is useful only together with the table; name the table too (`original=`).",
             code="missing-original",
             fields={"argument": "hierarchies"},
         )
-    opened = Release.open(release)  # an unpacked .zip lasts as long as this object
+    opened = Release.open(release)  # an unpacked .zip exists as long as this object
     folder = opened.folder
     file_verification = verify_folder(folder)
-    is_intact = file_verification.checks[0].has_passed  # without intact files there is nothing to compare
+    is_intact = file_verification.checks[0].has_passed  # damaged files cannot be compared
     if original is None or not is_intact:
         return file_verification
     with open_original(folder, original, plan_file, read=read) as rows:
@@ -89,7 +89,7 @@ class OriginalRows:
 
     reference: ReferenceDistribution
     view: ManifestView
-    """The contents of the manifest."""
+    """The content of the manifest."""
     source: Source
     checks: tuple[Check, ...]
     """The checks of persons, if the plan file allows them."""
@@ -103,7 +103,7 @@ class OriginalRows:
 def open_original(
     folder: Path, original: AnyTable, plan_file: str | Path | None, *, read: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> Iterator[OriginalRows]:
-    """Opens the table that a release was made from, for the duration of a check."""
+    """Opens the original table of a release for the duration of a check."""
     reference, view = read_reference(load_json(folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private_folder = Path(name)
@@ -127,16 +127,20 @@ def _select_published_rows(
     if persons is None or persons.basis is PersonBasis.STATED:
         return source, []
     if plan is None and not persons.is_selective:
-        return source, []  # the person column is not published, and was checked when the release was made
+        return source, []  # the person column is not published; it was checked when the release was made
     if plan is None:
         raise SpecError(
-            "the key of the release decided which rows of each person were published. Give its plan file "
+            "the key of the release decided which rows of each person were published. Give the plan file "
             "(`plan_file=`), so that the same rows are compared.",
             code="missing-plan-file",
         )
     if plan.person_settings is None:
         return source, [
-            Check(PERSONS, False, "the plan file has no person column, but the release has rules for persons.")
+            Check(
+                PERSONS,
+                False,
+                "the plan file has no person column, but the release states a number of rows for each person.",
+            )
         ]
     column, rows = plan.person_settings
     selection = PersonGrouping(LocalEngine(), source, column, private_folder).select_rows(rows, plan.table_draws)
@@ -144,25 +148,29 @@ def _select_published_rows(
     # Releases of older formats do not say whether the column numbers the rows.
     basis = selection.basis if int(view.sfumato_json["format"]) >= BASIS_FORMAT else persons.basis
     is_same = PersonCheck.of(rows, left_out, view.public_names, basis) == persons
-    sentence = f"the rows of each {column!r} of the original were counted again, and {left_out:,} rows were left out"
-    verdict = "as the release says." if is_same else "but the release differs. Is this its plan file?"
+    sentence = f"in the original, the rows of each {column!r} were counted again: {left_out:,} rows are not published,"
+    verdict = (
+        "as the release says."
+        if is_same
+        else "but the release has another number. Check that the plan file belongs to this release."
+    )
     return selection.source, [Check(PERSONS, is_same, f"{sentence}, {verdict}")]
 
 
 Groups = Mapping[str, tuple[pa.Array, pa.Array]]
-"""For a column that was published at a level: the values of the original, and the group of each."""
+"""The values of the original and their groups, for a column that was published at a level."""
 
 
 def match_hierarchy_groups(view: ManifestView, hierarchies: Mapping[str, Hierarchy | Path]) -> Groups:
-    """The group of each original value, by hierarchies that match the release, with lines in any order.
+    """The group of each original value, from hierarchies that match the release. Their lines may have any order.
 
-    Hierarchies of a release of values are compared as well, without effect.
+    If the release publishes values instead of groups, hierarchies are compared but have no effect.
     """
     levels, published = read_published_levels(view.sfumato_json), view.sfumato_json.get("hierarchies", {})
     if missing_column := next((name for name in levels if name not in hierarchies), None):
         raise SpecError(
-            f"the release has groups in the place of {missing_column!r}. Give the hierarchy with the group of each "
-            f"value (`hierarchies={{{missing_column!r}: Path('FILE')}}`).",
+            f"the release has groups instead of the values of {missing_column!r}. Give the hierarchy with the group "
+            f"of each value (`hierarchies={{{missing_column!r}: Path('FILE')}}`).",
             code="no-hierarchy",
             fields={"column": missing_column},
         )
@@ -185,14 +193,14 @@ def match_hierarchy_groups(view: ManifestView, hierarchies: Mapping[str, Hierarc
         if set(typed_hierarchy.list_groups(number)) - {None} != set(view.domain) - {None}:
             group_label = f"groups at the level {levels[name]!r}" if name in levels else f"values of {name!r}"
             raise SpecError(
-                f"the hierarchy has other {group_label} than the release; give the hierarchy of the release.",
+                f"the hierarchy and the release have different {group_label}; give the hierarchy of the release.",
                 code="other-hierarchy",
             )
         above = typed_hierarchy.start_at(number)
         if _parse_hierarchy(None if above is None else above.to_json()) != _parse_hierarchy(published.get(name)):
             raise SpecError(
-                f"the hierarchy has other levels or groups of {name!r} than the release; give the hierarchy of the "
-                "release.",
+                f"the hierarchy and the release have different levels or groups of {name!r}; give the hierarchy of "
+                "the release.",
                 code="other-hierarchy",
                 fields={"column": name},
             )
@@ -202,12 +210,12 @@ def match_hierarchy_groups(view: ManifestView, hierarchies: Mapping[str, Hierarc
 
 
 def _parse_hierarchy(hierarchy: JsonView | None) -> tuple[list[str], set[tuple[object, ...]]]:
-    """The levels of a hierarchy in JSON, and the groups of each value; both empty for None."""
+    """The levels of a hierarchy in JSON, and the groups of each value. Both are empty for None."""
     return ([], set()) if hierarchy is None else (hierarchy["levels"], set(map(tuple, hierarchy["paths"])))
 
 
 def verify_original(folder: Path, rows: OriginalRows, groups: Groups) -> Verification:
-    """Checks a release against its original table; uses a private folder for data that does not fit into memory."""
+    """Checks a release against its original table, with a private folder for data that does not fit into memory."""
     reference, view = rows.reference, rows.view
     try:
         with duckdb.connect(
@@ -224,19 +232,19 @@ def verify_original(folder: Path, rows: OriginalRows, groups: Groups) -> Verific
         if isinstance(error, SfumatoError):
             raise
         raise ReleaseFormatError(
-            "the release cannot be compared with that table, because their columns do not match.",
+            "the release cannot be compared with this table, because their columns do not match.",
             code="columns-do-not-match",
         ) from error
     return Verification(checks)
 
 
 def make_original_schema(view: ManifestView, columns: Sequence[str]) -> Schema:
-    """The schema under which the original was published, as far as the manifest records it."""
+    """The schema with which the original was published, as far as the manifest records it."""
     sfumato_json, sensitive = view.sfumato_json, view.sensitive_names
     published = [*view.public_names, *sensitive]
     if missing_columns := sorted(set(published) - set(columns)):
         raise ReleaseFormatError(
-            f"the table is not the original of this release: it has no column {missing_columns[0]!r}.",
+            f"the table is not the original of this release, because it has no column {missing_columns[0]!r}.",
             code="not-the-original",
             fields={"column": missing_columns[0]},
         )
@@ -249,13 +257,16 @@ def make_original_schema(view: ManifestView, columns: Sequence[str]) -> Schema:
 
 
 def list_text_columns(view: ManifestView) -> list[str]:
-    """The columns to read as strings from a CSV original: strings, and sensitive columns, typed by the domain."""
+    """The columns of a CSV original to read as strings.
+
+    Sensitive columns are included, because the domain gives their type.
+    """
     texts = [name for name, kind in view.column_types.items() if kind == "string"]
     return [name for name in (*texts, *view.sensitive_names) if name not in view.sfumato_json["bins"]]
 
 
 def find_released_types(folder: Path, view: ManifestView, source: pa.Schema) -> dict[str, pa.Array]:
-    """The types of sensitive columns from the release, and of public columns that differ there."""
+    """The types of the sensitive columns in the release, and of public columns whose type differs."""
     column_types = {}
     for number, name in enumerate(view.sensitive_names):
         if name not in view.sfumato_json["bins"]:
@@ -271,7 +282,7 @@ def find_released_types(folder: Path, view: ManifestView, source: pa.Schema) -> 
 def prepare_rows(
     folder: Path, view: ManifestView, source: Source, groups: Groups
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The rows of the original as published, but with the true sensitive values: types and batches."""
+    """The rows of the original in the form of the release, but with the true sensitive values (types and batches)."""
     schema = make_original_schema(view, source.schema.names)
     names = (*view.public_names, *view.sensitive_names)
     domains = {
@@ -306,5 +317,5 @@ def _check_public(connection: Connection, view: ManifestView) -> Check:
     sql = f"SELECT COUNT(*) FROM ({counts_sql.format('original')} EXCEPT {counts_sql.format('release')})"
     differing = connection.execute(sql).fetchall()[0][0]
     if rows[0] != rows[1] or differing:
-        return Check("public columns", False, "the public columns differ from those of the original.")
+        return Check("public columns", False, "the public columns of the release differ from those of the original.")
     return Check("public columns", True, f"the public columns of all {rows[0]:,} records match the original.")

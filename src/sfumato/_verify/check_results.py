@@ -10,7 +10,7 @@ from sfumato._document.document import CheckLine, Checks, Document, Outcome, mak
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check, in words."""
+    """The result of one check, as a sentence."""
 
     name: str
     has_passed: bool

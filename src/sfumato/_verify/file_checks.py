@@ -37,8 +37,8 @@ README_TEXT = "readme"
 def verify_folder(folder: Path, apply_each: FileMapper = map, *, are_ours: bool = False) -> Verification:
     """Checks the files of a release directory against its manifest, and the guarantee against its design.
 
-    `apply_each` may read several files at once. Files that were just written here are read while their digests are
-    computed. Other files are read only if the digests are right, because damaged ones may be unreadable.
+    `apply_each` may read several files at once. Files that this process just wrote are read while their digests are
+    computed. Other files are read only if the digests are right, because damaged files may be unreadable.
     """
     json = load_json(folder)
     try:
@@ -51,7 +51,7 @@ def verify_folder(folder: Path, apply_each: FileMapper = map, *, are_ours: bool 
         files = _check_files(folder, view, apply_each)
         return Verification((files, *(_run_checks(folder, reference, view) if files.has_passed else ())))
     except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # an error of the disk, not of the file
+        if isinstance(error, OSError) and error.errno is not None:  # this is an error of the disk, not of the file
             raise
         raise ReleaseFormatError(
             "a table cannot be read; get the release again from its publisher.", code="unreadable-release"
@@ -65,9 +65,9 @@ def verify_folder(folder: Path, apply_each: FileMapper = map, *, are_ours: bool 
 
 
 def _run_checks(folder: Path, reference: ReferenceDistribution, view: ManifestView) -> tuple[Check, ...]:
-    """Runs all checks except that of the digests."""
+    """Runs all checks except the check of the digests."""
     guarantee = view.sfumato_json.get("guarantee", reference.guarantees[0])
-    mismatch_text = f"the mechanism {view.sfumato_json['mechanism']!r} does not give {guarantee!r}."
+    mismatch_text = f"the mechanism {view.sfumato_json['mechanism']!r} cannot give the guarantee {guarantee!r}."
     checks = (
         _check_schema(folder, view),
         _check_metadata(folder, view),
@@ -110,17 +110,19 @@ def _check_files(folder: Path, view: ManifestView, apply_each: FileMapper) -> Ch
             return Check(
                 "files", False, f"the release contains files that do not belong to it; remove them: {', '.join(extra)}."
             )
-        return Check("files", False, "the files differ from the manifest: one is not listed, or listed twice.")
+        return Check(
+            "files", False, "the manifest does not fit the files, because a file is not listed or is listed twice."
+        )
     return Check("files", True, f"the digests of {len(listed_files)} files match the manifest.")
 
 
 def _name_copy(view: ManifestView, table: str) -> str:
-    """The name of a table's CSV copy; the files of the records have one together."""
+    """The name of a table's CSV copy. All files of the records together have one copy."""
     return make_copy_name(view.encoding.FILES[0] if table in view.record_files else table)
 
 
 def _check_copies(folder: Path, view: ManifestView) -> list[Check]:
-    """Makes every CSV file again from its Parquet file."""
+    """Makes every CSV file again from its Parquet file, and compares the two."""
     listed_files = [str(resource["path"]) for resource in view.json["resources"]]
     copies = [name for name in listed_files if name in COPY_NAMES]
     for name in copies:
@@ -137,7 +139,7 @@ def _check_schema(folder: Path, view: ManifestView) -> Check:
             file_columns = [(column.name, describe_type(column.type)) for column in file.schema_arrow]
         fields = view.find_resource(name)["schema"]["fields"]
         if file_columns != [(field["name"], field["type"]) for field in fields]:
-            return Check("schema", False, f"{name} has other columns or types than the manifest says.")
+            return Check("schema", False, f"the columns or types of {name} differ from those in the manifest.")
     return Check("schema", True, "columns and types match the manifest.")
 
 
@@ -145,7 +147,7 @@ def _check_metadata(folder: Path, view: ManifestView) -> Check:
     """Refuses statistics and metadata, because they could disclose the original.
 
     The footer is parsed here, because pyarrow ends the process at an impossible column description. Pyarrow also does
-    not check the size of a page before it unpacks it.
+    not check the size of a page before it unpacks the page.
     """
     for name in view.table_files:
         try:
@@ -175,7 +177,7 @@ def _check_weights(folder: Path, reference: ReferenceDistribution, view: Manifes
 
 
 def _check_persons(view: ManifestView) -> Check:
-    """Checks the rows of persons; the guarantee must cover as many rows as a person may have."""
+    """Checks that the guarantee covers all rows that a person may have."""
     persons, promised_rows = view.persons, int(view.design.get("rows_per_person", 1))
     if persons is None:
         return Check(PERSONS, promised_rows == 1, UNCHECKED_SENTENCE)
@@ -187,7 +189,7 @@ def _check_persons(view: ManifestView) -> Check:
 
 
 def _check_accepted(view: ManifestView) -> Check:
-    """Reports the risks that the publisher accepted; this cannot fail."""
+    """Reports the risks that the publisher accepted. This check cannot fail."""
     accepted_json = view.sfumato_json.get("accepted")
     if accepted_json is None:
         return Check(ACCEPTED, True, "the release does not say which risks its publisher accepted.")
@@ -198,7 +200,7 @@ def _check_accepted(view: ManifestView) -> Check:
 def _check_readme(folder: Path, view: ManifestView, others: Sequence[Check]) -> list[Check]:
     """Writes the README again from the manifest and the records, and compares every byte.
 
-    Refuses what cannot be read, unless another check already names the error.
+    Refuses an unreadable README, unless another check already reports the error.
     """
     try:
         manifest = parse_manifest(view.json)

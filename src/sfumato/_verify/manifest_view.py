@@ -1,4 +1,4 @@
-"""The contents of a manifest, read from its JSON: checks use nothing else."""
+"""The content of a manifest, read from its JSON. Checks use nothing else of the manifest."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from sfumato._verify.check_results import Check
 from sfumato.errors import ReleaseFormatError
 
 MOST_COMBINATIONS = 1 << 18
-"""The largest number of combinations for columns that are protected each on its own."""
+"""The largest number of combinations for columns that are each protected on their own."""
 BATCH_ROWS = 1 << 18
 THREADS = 2
-"""The number of batches processed at the same time, while the next one is read."""
+"""The number of batches that are processed at the same time, while the next batch is read."""
 
 Result = TypeVar("Result")
 
@@ -51,19 +51,19 @@ class ManifestView:
 
     @property
     def design(self) -> JsonView:
-        """The design, with rationals as they are written."""
+        """The design, with rational numbers as strings."""
         design_json: JsonView = self.sfumato_json["design"]
         return design_json
 
     @cached_property
     def sensitive_names(self) -> tuple[str, ...]:
-        """The names of the sensitive columns; format 1 had one."""
+        """The names of the sensitive columns. Format 1 had only one."""
         names_json = self.sfumato_json["sensitive"]
         return (names_json,) if isinstance(names_json, str) else tuple(names_json)
 
     @cached_property
     def persons(self) -> PersonCheck | None:
-        """The check of persons; formats 1 and 2 do not record it."""
+        """The check of persons. Formats 1 and 2 do not record it."""
         persons_json = self.sfumato_json.get("persons")
         return None if persons_json is None else PersonCheck.from_json(persons_json)
 
@@ -79,7 +79,7 @@ class ManifestView:
         types = self.sfumato_json.get("types") or [self.column_types[name] for name in self.sensitive_names]
         if "domains" not in self.design:
             return values_from_json(self.design["domain"], types)
-        # All combinations of columns that are protected each on its own.
+        # The domain has all combinations if each column is protected on its own.
         pairs = zip(self.design["domains"], types, strict=True)
         domains = [values_from_json(domain, [kind]) for domain, kind in pairs]
         if math.prod(map(len, domains)) > MOST_COMBINATIONS:
@@ -127,9 +127,9 @@ class ManifestView:
         return entry
 
     def split_by_column(self) -> list[ManifestView]:
-        """Splits the manifest into one for each column that is protected on its own.
+        """Splits the manifest into one manifest for each column that is protected on its own.
 
-        The other sensitive columns are hidden in each: they are not public.
+        In each of them, the other sensitive columns are hidden, because they are not public.
         """
         if "domains" not in self.design:
             return [self]
@@ -154,9 +154,9 @@ class ManifestView:
         return column_entries
 
     def read_batches(self, folder: Path, columns: Sequence[str], table: str | None = None) -> Iterator[pa.RecordBatch]:
-        """Reads some columns of a table, batch by batch; strings as dictionaries, for fast counts.
+        """Reads some columns of a table, batch by batch. Strings are dictionaries, which are counted fast.
 
-        It reads the next batches while others are processed.
+        The next batches are read while others are processed.
         """
         return read_ahead(self._iter_batches(folder, columns, table))
 
@@ -171,10 +171,12 @@ class ManifestView:
     def map_batches(
         self, work: Callable[[pa.RecordBatch], Result], folder: Path, columns: Sequence[str]
     ) -> Iterator[Result]:
-        """Applies a function to each of these batches; several are processed at once."""
+        """Applies a function to each of these batches. Several batches are processed at once."""
         with ThreadPoolExecutor(THREADS) as pool:
             yield from map_in_order(pool, THREADS, work, self.read_batches(folder, columns))
 
     def fail_outside_domain(self, name: str) -> Check:
-        """The failed check for an original with values from which the release cannot have been made."""
-        return Check(name, False, f"the original has a {self.naming.joined_name!r} outside the domain of the release.")
+        """The failed check for an original with values outside the domain of the release."""
+        return Check(
+            name, False, f"the original has a value of {self.naming.joined_name!r} outside the domain of the release."
+        )

@@ -1,4 +1,4 @@
-"""Counts true values in the original and published values in the release with DuckDB, to compare the two."""
+"""Counts true values in the original and published values in the release with DuckDB, so that they can be compared."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from sfumato._verify.manifest_view import ManifestView
 Connection = duckdb.DuckDBPyConnection
 
 MOST_MATCHED, LARGEST_GROUP = 100_000, 20
-"""The largest number of compared groups of records with the same public columns, and the largest size of a group."""
+"""Records with the same public columns form a group. These are the largest number and size of compared groups."""
 
 MOST_GROUPS = 100
-"""The largest number of values of a column that is compared group by group."""
+"""A column is compared group by group if it has at most this number of values."""
 
 WHOLE = "NULL"
-"""The grouping that puts all records into one group, whose value is missing."""
+"""The grouping that puts all records into one group with a missing value."""
 
 
 def list_coarse_columns(connection: Connection, view: ManifestView) -> list[str]:
-    """The public columns with few values, as strings: Python cannot read times with a zone or in nanoseconds."""
+    """The public columns with few values, as strings, because Python cannot read all types of times."""
     columns = view.quoted_public_names
     counts = ", ".join(f"APPROX_COUNT_DISTINCT({column})" for column in columns)
     sizes = connection.execute(f"SELECT {counts} FROM original").fetchall()[0]
@@ -45,7 +45,7 @@ def count_true_values(connection: Connection, view: ManifestView, group: str) ->
 
 
 def count_original_values(connection: Connection, view: ManifestView) -> list[int] | None:
-    """The number of records of the original with each value of the domain; None if one is outside it."""
+    """The number of records of the original with each value of the domain; None if a record has another value."""
     value_counts = count_true_values(connection, view, WHOLE)
     return (
         None if value_counts is None else [int(count) for count in value_counts.get(None, np.zeros(len(view.domain)))]
@@ -55,10 +55,11 @@ def count_original_values(connection: Connection, view: ManifestView) -> list[in
 def match_values(
     connection: Connection, view: ManifestView, transition: Floats, largest: int = LARGEST_GROUP
 ) -> tuple[int, float, float, float]:
-    """Matches records with the original by all their public columns together, in small groups.
+    """Matches records with the original by all public columns together, in small groups.
 
-    Returns the number of records, and how often a published value meets an equal true one of its group. It also returns
-    the mean and variance of that if values are published as `transition` says.
+    Returns the number of records, and the number of pairs of equal published and true values in a group. It also
+    returns the mean and the variance of the number of pairs if values are published with the probabilities in
+    `transition`.
     """
     register_domain(connection, view)
     size = len(transition)
@@ -79,7 +80,7 @@ def match_values(
 
 
 def _write_small_groups_sql(view: ManifestView, largest: int) -> str:
-    # Columns get new names, because the names of the table may be anything.
+    # Columns get new names, because a table may have any names.
     public = ", ".join(f"{name} AS c{number}" for number, name in enumerate(view.quoted_public_names))
     groups = f"SELECT {public} FROM original GROUP BY ALL HAVING COUNT(*) <= {largest} LIMIT {MOST_MATCHED}"
     return f"SELECT *, ROW_NUMBER() OVER () AS key FROM ({groups})"
@@ -104,7 +105,7 @@ def count_published_values(connection: Connection, view: ManifestView, group: st
 def _count_by_place(
     connection: Connection, view: ManifestView, table: str, group: str, cell: str
 ) -> list[tuple[object, int, int | None, int]]:
-    """Rows of group, sub-table, index in the domain (None outside it) and count."""
+    """Rows of group, sub-table, index in the domain (None for other values) and count."""
     names = view.sensitive_names
     register_domain(connection, view)
     symbols = ", ".join(f"{quote_name(name)} AS s{number}" for number, name in enumerate(names))
@@ -115,7 +116,7 @@ def _count_by_place(
 
 
 def register_domain(connection: Connection, view: ManifestView) -> None:
-    """Registers the domain as a table: the index of each value, and its part in each sensitive column."""
+    """Registers the domain as a table, with the index of each value and its part in each sensitive column."""
     columns = {f"v{number}": view.naming.make_part_domain(number) for number in range(len(view.sensitive_names))}
     connection.register("domain", pa.table({"place": pa.array(range(len(view.domain))), **columns}))
 

@@ -1,7 +1,7 @@
-"""Proves the guarantee of a plan before publication, from first principles and the plan's own explanation.
+"""Proves the guarantee of a plan before publication, from first principles and the explanation of the plan.
 
-A release does not publish the number of records of each value in a sub-table. So its guarantee about sub-tables is
-proved from the plan's own counts before it is written.
+A release does not publish the number of records of each value in a sub-table. So the guarantee about sub-tables is
+proved before the release is written, from the counts of the plan.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NumberT = TypeVar("NumberT", int, Fraction)
 
 
 def list_sub_tables(chosen: ChosenMechanism) -> list[list[ValueRetention]]:
-    """The sub-tables of a plan, with values as in the histogram; none if the mechanism has no sub-tables."""
+    """The sub-tables of a plan, with values as in the histogram. Empty if the mechanism has no sub-tables."""
     list_retentions = find_distribution(chosen.mechanism.name).list_value_retentions
     if list_retentions is None:
         return []
@@ -48,7 +48,7 @@ def _make_key(value_json: object) -> object:
 
 
 def check_sub_tables(chosen: ChosenMechanism, spec: PrivacySpec) -> None:
-    """Proves that knowledge of a sub-table's counts raises no belief in a protected value beyond the bound."""
+    """Proves that no belief in a protected value exceeds the bound, even with knowledge of the sub-table's counts."""
     bound, total = spec.bound, chosen.histogram.total
     if bound is None:
         return
@@ -68,12 +68,12 @@ def check_sub_tables(chosen: ChosenMechanism, spec: PrivacySpec) -> None:
 
 
 def check_parts(chosen: ChosenMechanism, spec: PrivacySpec, names: Sequence[str]) -> None:
-    """Refuses a plan that raises the belief in a value of a single column beyond the request.
+    """Refuses a plan by which the belief in a value of a single column may exceed the requested limit.
 
-    The request is about combinations; a value of one column is a statement about several of them.
+    The request is about combinations. A value of one column is a statement about several combinations.
     """
     histogram = chosen.histogram
-    spec.find_part_limit(Fraction(0))  # refuses first if the request does not cover single columns
+    spec.find_part_limit(Fraction(0))  # this refuses requests that do not cover single columns
     cells = list_sub_tables(chosen)
     for number, name in enumerate(names):
         part_counts = _sum_by_key(
@@ -86,9 +86,10 @@ def check_parts(chosen: ChosenMechanism, spec: PrivacySpec, names: Sequence[str]
             allowed = spec.find_part_limit(Fraction(count, histogram.total))
             if allowed is not None and worst[part] > allowed:
                 sentence = (
-                    f"of column {name!r} alone could be believed with {worst[part]} (about {float(worst[part]):.3f}), "
-                    f"above {allowed}. This mechanism protects combinations, not the single columns; choose "
-                    "`mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
+                    f"of column {name!r} alone could be inferred with a confidence of {worst[part]} (about "
+                    f"{float(worst[part]):.3f}), above {allowed}. This mechanism protects combinations, but not the "
+                    "single columns. Choose `mechanism='uniform'` or `mechanism='subset'`, which cover every "
+                    "statement."
                 )
                 raise InfeasibleError(
                     f"one value {sentence}",
@@ -101,8 +102,9 @@ def check_parts(chosen: ChosenMechanism, spec: PrivacySpec, names: Sequence[str]
 def compute_part_posteriors(cell: Sequence[ValueRetention], number: int) -> Iterator[tuple[Scalar, Fraction]]:
     """The largest posterior of each value of one column in a sub-table, by Bayes' rule with the sub-table's counts.
 
-    A record of x is redrawn with weight n(x)(1-p), into y with some chance d(y), and kept with weight n(x)p. So all
-    redrawn records publish y, and n(y)p / d(y) more for each of them; without a limit if y is never drawn.
+    A record of x is kept with weight n(x)p, and redrawn with weight n(x)(1-p), into y with probability d(y). So
+    relative to d(y), the weight of y is that of all redrawn records plus n(y)p / d(y), which has no limit if y is never
+    drawn.
     """
     keys = [split_value(value_retention.value)[number] for value_retention in cell]
     by_part = _sum_by_key(

@@ -1,21 +1,24 @@
 """Checks that the order of the published records discloses nothing about the original.
 
-Every record gets labels that do not depend on its position: the part of the original that its public columns come from,
-the most frequent true value of people with its public columns, and its published value. A record that is unique on its
-public columns has its own place and its own true value. Records that share public columns have the same label, so it
-need not be known which record belongs to which person. In a proper shuffle every order of the labels is equally likely.
+Every record gets labels that do not depend on its position. They are the part of the original with its public columns,
+the most frequent true value of people with these public columns, and the published value. A record that is unique on
+its public columns has its own place and its own true value. Records that share public columns have the same label, so
+no one needs to know which record belongs to which person. In a proper shuffle every order of the labels is equally
+likely.
 
-For each label two numbers are compared with that, and both hold for any number of records:
+For each label, two numbers are compared with their distribution in a proper shuffle. The bounds hold for any number of
+records:
 
-- Waves: the sum of sqrt(2) cos(pi k (i + 1/2) / n) over the places i of its m of n records, for k from 1 to 16. It is
-  beyond t with a chance of at most 2 exp(-t^2 / (2 min(m, n - m))). The reason: places are negatively associated
-  (Joag-Dev and Proschan 1983), so a sum over places has no longer tails than one of independent places. A cosine of a
-  random place is strictly sub-Gaussian with the variance 1.
-- Runs: the number of stretches of neighbours with the label, which is exactly hypergeometric (Stevens 1939).
+- Waves: the sum of sqrt(2) cos(pi k (i + 1/2) / n) over the places i of its m of n records, for k from 1 to 16. Its
+absolute value exceeds t with a probability of at most 2 exp(-t^2 / (2 min(m, n - m))), because places are negatively
+associated (Joag-Dev and Proschan 1983). So the tails of a sum over places are at most those of a sum over independent
+places. A cosine of a random place is strictly sub-Gaussian with the variance 1.
+- Runs: the number of sequences of neighbours with the label. It has exactly a hypergeometric distribution (Stevens
+1939).
 
-The first rows are also compared with the first and the last ones of the original, with an exact chance. All chances
-together are at most one in a million. Each kind of label, and the first rows, have an equal part of it, which all
-numbers of that kind share equally.
+The first rows are also compared with the first and the last rows of the original, with an exact probability. The
+probabilities of a false alarm add up to at most one in a million. Each kind of label, and the first rows, get an equal
+part of this, and all numbers of a kind share the part equally.
 """
 
 from __future__ import annotations
@@ -41,27 +44,30 @@ from sfumato.errors import ReleaseFormatError
 ERROR_RATE = 1e-6
 """The largest rate at which a proper shuffle fails the check."""
 MOST_RECORDS, WINDOWS = 1 << 15, 8
-"""The largest number of checked records; of more, windows of neighbours from all over the release."""
+"""The largest number of checked records.
+
+Larger releases are checked in windows of neighbours from all parts of the release.
+"""
 WAVES, SHORTEST_WAVE = 16, 16
 """The largest number of waves, and the smallest number of records in each."""
 MOST_LABELS = 64
-"""The largest number of labels; values beyond the most frequent ones share a label."""
+"""The largest number of labels. Values beyond the most frequent values share a label."""
 PARTS = (2, 16)
-"""The number of parts of equal size for records whose labels have an order."""
+"""Records whose labels have an order are divided into this number of parts of equal size."""
 FIRST_ROWS = 1000
 ENOUGH_PEOPLE = 16
-"""The number of people used to locate and label a class, if classes have on average more than twice as many."""
+"""The number of people used to locate and label a class, if classes have on average more than twice this number."""
 
 
 @dataclass(frozen=True)
 class LabelPositions:
-    """The positions of the records of each label; it may have several kinds of labels."""
+    """The positions of the records of each label. There may be several kinds of labels."""
 
     rows: int
     counts: Counts
     """The number of records of each label."""
     waves: Floats
-    """A line for each wave, a column for each label."""
+    """A line for each wave, and a column for each label."""
     runs: Counts
 
     @classmethod
@@ -77,7 +83,7 @@ class LabelPositions:
 
     @classmethod
     def from_members(cls, members: Codes) -> LabelPositions:
-        """Makes positions if each record has any of the labels: a row of zeros and ones."""
+        """Makes positions if each record may have several labels, given as a row of zeros and ones."""
         counts = members.sum(axis=0, dtype=np.int64)
         members = members[
             :, np.sort(np.argsort(-np.minimum(counts, len(members) - counts), kind="stable")[:MOST_LABELS])
@@ -90,7 +96,7 @@ class LabelPositions:
 
     @cached_property
     def smallest_log_chance(self) -> float:
-        """The logarithm of a bound on the smallest chance, times the number of compared numbers."""
+        """The logarithm of a bound on the smallest probability, multiplied by the number of comparisons."""
         is_varied = (self.counts > 0) & (self.counts < self.rows)
         if not is_varied.any():
             return 0.0
@@ -108,14 +114,14 @@ class LabelPositions:
 
 @lru_cache(maxsize=1)
 def make_waves(rows: int) -> Floats:
-    """Cosines of the places of records, a line for each wave, with mean 0 and variance 1."""
+    """Cosines of the places of records, with a line for each wave, mean 0 and variance 1."""
     angles = (np.arange(rows) + 0.5) * (math.pi / max(rows, 1))
     numbers = np.arange(1, min(WAVES, rows // SHORTEST_WAVE) + 1)
     return np.asarray(math.sqrt(2) * np.cos(numbers[:, np.newaxis] * angles))
 
 
 def compute_runs_log_chance(factorials: Floats, rows: int, count: int, runs: int) -> float:
-    """The logarithm of the two-sided chance of so few or so many runs of a label's records."""
+    """The logarithm of the two-sided probability of the number of runs of a label's records."""
     numbers = np.arange(1, min(count, rows - count + 1) + 1)
     log_chances = (
         _compute_log_choices(factorials, count - 1, numbers - 1)
@@ -136,7 +142,7 @@ def compute_log_factorials(largest: int) -> Floats:
 
 
 def label_values(codes: Codes) -> list[LabelPositions]:
-    """Labels records by values whose numbers have an order: by each frequent value, and by parts of equal size."""
+    """Labels records by values whose numbers have an order, by each frequent value and by parts of equal size."""
     counts = np.bincount(codes)
     label = np.full(len(counts), MOST_LABELS)
     frequent = np.argsort(-counts, kind="stable")[:MOST_LABELS]
@@ -158,20 +164,22 @@ def label_parts(scores: Codes | Floats) -> list[LabelPositions]:
 
 @dataclass(frozen=True)
 class LinkedRecords:
-    """The checked records, in order, linked with the original by their public columns."""
+    """The checked records in order, linked with the original by their public columns."""
 
     total: int
     """The number of records of the release."""
     classes: Places
     """The number of each record's equivalence class."""
     row_numbers: Floats
-    """The mean row number of people of each class in the original; from a sample if classes are large."""
+    """The mean row number of the people of each class in the original. It comes from a sample if classes are large."""
     true_values: dict[str, Codes]
-    """For each sensitive column the most frequent value of these people, by its number in the order of values."""
+    """The most frequent value of these people in each sensitive column, by its number in the order of values."""
     unique_count: int
     """The number of records that are unique on their public columns in the original."""
     log_chance_of_first_rows: float
-    """The logarithm of the chance that the first rows match those of the original, or its last; 0 if they do not."""
+    """The logarithm of the probability that the first rows match the first or last rows of the original; 0 if they do
+    not match.
+    """
 
 
 def check_order(connection: Connection, folder: Path, view: ManifestView) -> Check:
@@ -196,18 +204,18 @@ def check_order(connection: Connection, folder: Path, view: ManifestView) -> Che
             f"the order of the records depends on {kinds_text}, which discloses values; {scope_text} public columns."
         )
         return Check("order", False, detail)
-    rate = "a proper shuffle fails this check at most once in a million times"
+    rate = "a proper shuffle fails this check with a probability of at most one in a million"
     detail = f"the order of the records discloses nothing about the original; {scope_text} public columns; {rate}."
     return Check("order", True, detail)
 
 
 def compute_log_chance(labels: Sequence[LabelPositions]) -> float:
-    """The logarithm of a bound on the smallest chance among labels of one kind."""
+    """The logarithm of a bound on the smallest probability among labels of one kind."""
     return min(label.smallest_log_chance for label in labels) + math.log(len(labels))
 
 
 def read_windows(folder: Path, view: ManifestView) -> tuple[pa.Table, int]:
-    """Reads all records, or windows spread over all files if there are many; and counts all.
+    """Reads all records, or windows from all files if there are many records, and counts all records.
 
     The windows depend only on the number of records.
     """
@@ -255,14 +263,16 @@ def link_records(connection: Connection, view: ManifestView, table: pa.Table, to
         sizes = np.bincount(keys, weights=counts, minlength=number)
         row_numbers = np.bincount(keys, weights=sums, minlength=number) / np.maximum(sizes, 1)
         true_values[name] = _find_most_frequent(keys, codes, counts, number)
-    single_classes = np.flatnonzero(np.bincount(classes, minlength=number) == 1)  # no other class is of one person
+    single_classes = np.flatnonzero(
+        np.bincount(classes, minlength=number) == 1
+    )  # all other classes have several people
     unique = int((_count_people(connection, view, single_classes) == 1).sum())
     log_chance = _compute_first_rows_chance(connection, view, classes, total)
     return LinkedRecords(total, classes, row_numbers, true_values, unique, log_chance)
 
 
 def _write_value_counts_sql(view: ManifestView, name: str, step: int) -> str:
-    """SQL that counts people by class and true value: the class, the number of the value, people, and row numbers.
+    """SQL that counts people by class and true value. Its columns are class, value number, people and row numbers.
 
     It counts every `step`th row of the original.
     """
@@ -275,7 +285,7 @@ def _write_value_counts_sql(view: ManifestView, name: str, step: int) -> str:
 
 
 def _write_numbered_original_sql(view: ManifestView) -> tuple[str, str]:
-    """SQL for the original with a row number, and the name of this number, which a column may already have."""
+    """SQL for the original with a row number, and a name for this number that no column has."""
     if "rowid" not in {name.lower() for name in (*view.public_names, *view.sensitive_names)}:
         return "original", "o.rowid"
     return "(SELECT *, ROW_NUMBER() OVER () - 1 AS rowid_ FROM original)", "o.rowid_"
@@ -287,15 +297,15 @@ def _write_same_class_sql(view: ManifestView) -> str:
 
 
 def _find_most_frequent(keys: Places, codes: Codes, counts: Counts, number: int) -> Codes:
-    """The most frequent value of each class; among equally frequent ones the first in the order of values."""
+    """The most frequent value of each class. Of equally frequent values, the first in the order of values counts."""
     frequent_codes = np.zeros(number, dtype=np.int64)
-    order = np.lexsort((-codes, counts, keys))  # the last one of a class stays
+    order = np.lexsort((-codes, counts, keys))  # the last row of a class stays
     frequent_codes[keys[order]] = codes[order]
     return frequent_codes
 
 
 def _count_people(connection: Connection, view: ManifestView, keys: Places) -> Counts:
-    """The number of people of the original in each of some classes."""
+    """The number of people of the original in each of these classes."""
     connection.register("wanted", pa.table({"key": keys}))
     rows, _ = _write_numbered_original_sql(view)
     sql = (
@@ -309,9 +319,9 @@ def _count_people(connection: Connection, view: ManifestView, keys: Places) -> C
 
 
 def _compute_first_rows_chance(connection: Connection, view: ManifestView, classes: Places, total: int) -> float:
-    """The logarithm of the chance that the first records are the first rows, or the last ones from the end.
+    """The logarithm of the probability that the first records are the first rows, or the last rows in reverse order.
 
-    It is exact, by the sizes of their classes. It is 0 if they are not these rows, or if a row is in no class.
+    It is exact, from the sizes of their classes. It is 0 if the records are not these rows, or if a row is in no class.
     """
     number = min(FIRST_ROWS, len(classes))
     rows, row = _write_numbered_original_sql(view)
@@ -332,14 +342,17 @@ def _compute_first_rows_chance(connection: Connection, view: ManifestView, class
 
 
 def _compute_log_falling(number: int, factors: int) -> float:
-    """The logarithm of n (n - 1) ... with this many factors."""
+    """The logarithm of n (n - 1) ... with this number of factors."""
     return math.lgamma(number + 1) - math.lgamma(number - factors + 1) if factors <= number else -math.inf
 
 
 def _label_published(
     connection: Connection, folder: Path, view: ManifestView, table: pa.Table
 ) -> dict[str, list[LabelPositions]]:
-    """Labels records by their published values; not at all if these cannot be read, which other checks report."""
+    """Labels records by their published values.
+
+    Gives no labels if the values cannot be read, because other checks report this.
+    """
     try:
         (batch,) = table.select(list(view.published_names)).to_batches() or [None]
         published_codes: Codes = (

@@ -1,7 +1,7 @@
-"""The mechanisms, and everything needed to add one: `Mechanism`, its capabilities, `register` and `missing`.
+"""The mechanisms, and everything needed to add a mechanism: `Mechanism`, its capabilities, `register` and `missing`.
 
-A distribution adds a mechanism by an entry point in the group `sfumato.mechanisms`. It adds the verifier by an entry
-point in the group `sfumato.verifiers`. Both have the mechanism's name.
+An installed package adds a mechanism by an entry point in the group `sfumato.mechanisms`, and its verifier by an entry
+point in the group `sfumato.verifiers`. Both entry points have the mechanism's name.
 """
 
 from __future__ import annotations
@@ -99,7 +99,10 @@ REGISTRY: Registry[AnyMechanism] = Registry(
         )
     },
 )
-"""Every mechanism by its name, simple ones first: among equally good ones the first is chosen. Plug-ins come last."""
+"""All mechanisms by name, from simple to complex: of equally good mechanisms the first is chosen.
+
+Plug-ins come last.
+"""
 
 
 def find_mechanism(name: str) -> AnyMechanism:
@@ -113,7 +116,7 @@ def find_mechanism(name: str) -> AnyMechanism:
 
 
 def register(mechanism: AnyMechanism) -> None:
-    """Adds a mechanism for as long as this program runs; installed plug-ins use an entry point instead."""
+    """Adds a mechanism until this program ends. Installed plug-ins use an entry point instead."""
     REGISTRY.register(getattr(mechanism, "name", repr(mechanism)), mechanism)
 
 
@@ -143,8 +146,8 @@ UNNAMED_OPTIONS: dict[str, Json] = {
     "anatomy": {"dealing": "mixed"},
     "decoys": {"groups": "mixed", "ratio_limit": None, "rare": "keep"},
 }
-"""The value of an option for a plan file that does not name it: the default when such files were written.
+"""The values of options that a plan file does not name: the defaults at the time when such files were written.
 
-Every new option gets a line here, with the value for the earlier behaviour. A line is never changed, even if the
+When you add an option, add a line here with the value for the earlier behaviour. Never change a line, even if the
 default changes.
 """

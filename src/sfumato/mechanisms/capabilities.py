@@ -1,7 +1,7 @@
-"""Defines the capabilities of mechanisms: small groups of functions that a mechanism may or may not have.
+"""Defines the capabilities of mechanisms, which are small groups of functions that a mechanism may have.
 
-A mechanism without a capability has None in its place. `sfumato.mechanisms.missing` lists the missing ones. A command
-that needs one raises MissingCapabilityError with its name.
+A mechanism without a capability has None in its field. `sfumato.mechanisms.missing` lists the missing capabilities. A
+command that needs a missing capability raises MissingCapabilityError with its name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Capability:
     """A group of functions that a mechanism may have."""
 
     ABILITY: ClassVar[str]
-    """The ability that is missing without it, as the end of "the mechanism cannot ..."."""
+    """What a mechanism without this capability cannot do, as the end of "the mechanism cannot ..."."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +42,9 @@ class ErrorPrediction(Capability, Generic[PlanT]):
     ABILITY = "predict the errors of its counts"
 
     predict_variances: Callable[[PlanT, Floats, Floats], Floats]
-    """The variance of the count of each value, if `counts` (last) of `rows` rows have it."""
+    """The variance of the count of each value, if `counts` (the last argument) of `rows` rows have the value."""
     predict_set_variances: Callable[[PlanT, float, Sequence[Indices]], Floats]
-    """The variance of the count of each set of values, among a share of the records of every value."""
+    """The variance of the count of each set of values, if a share of the records of every value is counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,23 +54,24 @@ class ReleaseErrorPrediction(Capability, Generic[DesignT]):
     ABILITY = "predict errors from a release alone"
 
     predict_record_variances: Callable[[DesignT, Holdings | None], tuple[Floats, Floats] | None]
-    """The variance that one record adds to the count of each value, if it has the value, and if it has another.
+    """The variance that one record adds to the count of each value: if it has this value, and if it has another.
 
-    The other values are taken to be equally frequent. The second argument has the contents of the buckets, if there are
-    any. The variance is not finite for a value that cannot be counted. None where the error depends on more.
+    The other values are assumed to be equally frequent. The second argument has the contents of the buckets, if there
+    are any. The variance is not finite for a value that cannot be counted. The result is None if the error depends on
+    further facts.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class ValueColumn:
-    """A column beside the values of a plan: an entry of `explain` with a number for each value."""
+    """A column in the table of a plan's values: an entry of `explain` with a number for each value."""
 
     entry: str
     heading: str
     format_number: Callable[[Any], str]
     """Formats the number of a value."""
     placeholder: str = "-"
-    """Replaces the number of a value that has none."""
+    """The text for a value without a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class PlanTable:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanExplanation(Capability, Generic[PlanT]):
-    """Explains a plan to the data steward. It may contain counts."""
+    """Explains a plan to the data steward. The explanation may contain counts."""
 
     ABILITY = "explain its plans"
 
@@ -95,30 +96,30 @@ class PlanExplanation(Capability, Generic[PlanT]):
     list_remarks: Callable[[PlanT], list[Notice]] = lambda plan: []
     """Warnings and notes about this plan."""
     remark_codes: tuple[str, ...] = ()
-    """Every code that a remark can have; equal remarks of several mechanisms share a code."""
+    """All codes that a remark can have. The same remark has the same code in all mechanisms."""
     list_tables: Callable[[PlanT], Sequence[PlanTable]] = lambda plan: ()
     """Further tables to show, such as the errors of other options."""
     value_columns: tuple[ValueColumn, ...] = ()
-    """The entries of `explain` to show beside the values."""
+    """The entries of `explain` that are shown beside the values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttackModel(Capability, Generic[PlanT, DesignT]):
-    """Gives the likelihoods by which an attacker updates beliefs.
+    """Gives the likelihoods with which an attacker updates beliefs.
 
     The likelihoods of each record are known up to a factor. There is one table (records by values) for each column that
     is protected on its own.
     """
 
-    ABILITY = "be attacked, so the attack success against its records is unknown"
+    ABILITY = "be attacked by sfumato, so the attack success is unknown"
 
     compute_likelihoods: Callable[[PlanT, PerturbedRecords], Sequence[Floats]]
-    """The likelihood of each perturbed record, given each value; from a plan."""
+    """The likelihood of each perturbed record given each value, from a plan."""
     compute_published_likelihoods: Callable[[DesignT, Codes, Codes, Indices], Sequence[Floats]]
     """The likelihoods for some records of a release (last argument), from its design.
 
-    The second argument has the published values of all records, the third their true values. They serve an attacker who
-    knows the frequencies of the values in each sub-table.
+    The second argument has the published values of all records, and the third has their true values. An attacker who
+    knows the frequencies of the values in each sub-table uses them.
     """
 
 
@@ -129,12 +130,15 @@ class Risk:
     worst_posterior: float
     """The largest posterior of a protected value whose prior in its group is at most the bound's prior."""
     breached_share: float
-    """The expected share of records whose published value raises such a posterior above the bound's."""
+    """The expected share of records whose published value raises such a posterior above the bound's posterior."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRisk(Capability, Generic[PlanT]):
-    """Measures the risk from an attacker who knows public columns; a marginal-prior mechanism needs it to publish."""
+    """Measures the risk from an attacker who knows public columns.
+
+    Marginal-prior mechanisms need this capability to publish.
+    """
 
     ABILITY = "measure the risk from an attacker who knows a public column"
 
@@ -144,17 +148,17 @@ class GroupRisk(Capability, Generic[PlanT]):
 
 @dataclass(frozen=True, kw_only=True)
 class Comparability(Capability, Generic[SpecT, DesignT]):
-    """Relates the requests of this mechanism to a bound at which all mechanisms can be compared."""
+    """Relates the requests of this mechanism to a bound that makes all mechanisms comparable."""
 
-    ABILITY = "be compared with others at one bound"
+    ABILITY = "be compared with other mechanisms at the same bound"
 
     match_posterior: Callable[[BreachBound, Sequence[Value]], SpecT]
     """The request under which a belief within the bound's prior rises to its posterior and no further.
 
-    It holds against the attackers whom the mechanism's guarantee covers, for the values of a domain.
+    The limit holds against the attackers that the mechanism's guarantee covers, for the values of a domain.
     """
     read_request: Callable[[DesignT], PrivacySpec | None]
-    """The request that a design was made for, with its limits on beliefs; None where the design does not record it."""
+    """The request for which a design was made, with its limits on beliefs; None if the design does not record it."""
 
 
 WeightColumns = Mapping[str, npt.NDArray[np.generic] | Sequence[str]]
@@ -168,7 +172,7 @@ class EstimationWeights(Capability, Generic[DesignT]):
     ABILITY = "give estimation weights"
 
     make_weights: Callable[[DesignT], WeightColumns | None]
-    """The columns of weights.parquet, with values as indices in the domain; None if it would have too many lines.
+    """The columns of weights.parquet, with values as indices in the domain; None if there would be too many lines.
 
     One of three forms:
     - `cell`, `value`, `if_equal` and `otherwise`;
@@ -184,7 +188,7 @@ class BucketTable(Capability, Generic[PlanT]):
     ABILITY = "publish the contents of buckets"
 
     list_contents: Callable[[PlanT], CellContents]
-    """Lists the lines of that table."""
+    """Lists the lines of this table."""
 
 
 ColumnCounts = Mapping[str, tuple[Sequence[Value], Sequence[int]]]
@@ -198,7 +202,7 @@ class Coarsening(Capability, Generic[SpecT, OptionsT]):
     ABILITY = "merge rare values"
 
     merge_rare_values: Callable[[ColumnCounts, SpecT, OptionsT], dict[str, MergedValues]]
-    """The values of each column to publish as one; none unless the options request it."""
+    """The values of each column to publish as one value; none unless the options request it."""
 
 
 @dataclass(frozen=True, kw_only=True)

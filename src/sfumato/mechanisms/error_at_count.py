@@ -1,4 +1,4 @@
-"""The relative error of counts of a given size, averaged over values or over records."""
+"""Computes the relative error of counts of a given size, averaged over values or over records."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from sfumato._core.json_types import Json
 class ErrorAtCount:
     """The standard error of a count of this size, divided by the count.
 
-    The counted records share a value, and are all the records with this value among a random subset of rows. Only
-    values with at least this many records can have such a count. None where there is no such value, or where its error
-    is unknown.
+    The counted records are all records with one value in a random subset of rows. Only values with enough records can
+    have such a count. The error is None if there is no such value, or if its error is unknown.
     """
 
     count: float
     evenly: float | None
-    """The mean over these values, each with equal weight: for an analyst who picks a value from a list."""
+    """The mean over these values with equal weights, for an analyst who picks a value from a list."""
     by_records: float | None
-    """The mean over the records of these values: for an analyst who asks about the value of a person."""
+    """The mean over the records with these values, for an analyst who asks about the value of a person."""
     values: int
     """The number of values with enough records."""
 
@@ -35,7 +34,7 @@ class ErrorAtCount:
 
 
 def predict_error(value_counts: Floats, variances: Callable[[Floats, Floats], Floats], count: float) -> ErrorAtCount:
-    """The error of a count of this size, given the count of each value; `variances` as a mechanism defines it."""
+    """The error of a count of this size, given the count of each value. A mechanism defines `variances`."""
     total = float(value_counts.sum())
     is_found = (value_counts >= count) & (count >= 1)
     if not is_found.any():

@@ -1,6 +1,6 @@
 """The estimation methods: each has a name, states its assumptions, and says whether it is biased.
 
-All functions take arrays: a tally has a line for each condition, and one count is a tally of one line.
+All functions take arrays. A tally has a line for each condition, and a single count is a tally of one line.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ DesignT = TypeVar("DesignT", contravariant=True)
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Estimates of counts or sums, each between `least` and `most`, with the variance each has if the true count is c.
+    """Estimates of counts or sums, each between `least` and `most`, with their variances given a true count c.
 
-    The bounds are certain; they are infinite where none is known. The variance is `base + slope * c`, linear in the
-    unknown count. So an interval can solve for c instead of plugging in an estimate. It is not a number where nothing
+    The bounds are certain, and infinite if no bound is known. The variance is `base + slope * c`, which is linear in
+    the unknown count. So an interval can solve for c instead of inserting an estimate. The variance is NaN if nothing
     is known about the error.
     """
 
@@ -36,12 +36,14 @@ class Moments:
     notes: Sequence[str | None] = ()
     """A caution beside each estimate; empty where there is none."""
     is_own_note: bool = False
-    """Whether the notes are about these very numbers, and not about numbers computed from them."""
+    """Whether the notes are about these numbers themselves, and not about numbers computed from them."""
     chances: Floats | None = None
-    """The probability of a hit, for a counted record (first line) and for another one (second), among `most - least`
-    records. For counts that are estimated from hits, which are the sum of two binomials; otherwise not a number."""
+    """The probabilities of a hit for a counted record (first line) and for another record (second line), among `most -
+    least` records. They exist for counts that are estimated from hits (a sum of two binomials), and are NaN
+    otherwise.
+    """
     unbiased_value: Floats | None = None
-    """The numbers that variances and chances describe, if these are not the values themselves."""
+    """The numbers to which variances and probabilities refer, if these are not the values themselves."""
 
     @classmethod
     def of(  # noqa: PLR0913, PLR0917 - a number with its error and its bounds
@@ -102,12 +104,12 @@ class Moments:
 
     @property
     def hit_chances(self) -> Floats:
-        """The probabilities of a hit, for each estimate; not a number where hits are not used."""
+        """The probabilities of a hit for each estimate; NaN if hits are not used."""
         return np.full((2, len(self)), np.nan) if self.chances is None else self.chances
 
     @property
     def centre(self) -> Floats:
-        """The numbers that variances and intervals describe."""
+        """The numbers to which variances and intervals refer."""
         return self.value if self.unbiased_value is None else self.unbiased_value
 
     @property
@@ -143,26 +145,26 @@ _ARRAYS = ("value", "base", "slope", "most", "least")
 
 @dataclass(frozen=True, slots=True)
 class SumPiece:
-    """Records with the same request: the sum of z * theta[true value], where z comes from their public columns."""
+    """Records that add z * theta[true value] to a sum, with the same theta. Here z comes from their public columns."""
 
     theta: Floats
     """One number for each index of the domain."""
     tally: Tally
-    """The tally of the published values, each weighted by its z; of one line."""
+    """The tally of the published values, weighted by z, with one line."""
     squared_tally: Tally
-    """The same tally, weighted by z²; for a count, where every z is 1, the same object as `first`."""
+    """The tally weighted by z². For a count every z is 1, and this is the same object as `first`."""
     is_positive: bool = False
-    """Whether no z is negative, so that certain bounds are known; a count can leave it out."""
+    """Whether no z is negative, so that certain bounds are known. A count can omit this field."""
 
     @property
     def has_bounds(self) -> bool:
-        """Whether the sum lies between what the smallest and the largest theta would add."""
+        """Whether the sum lies between the sums that the smallest and the largest theta would give."""
         return self.is_positive or self.tally is self.squared_tally
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The contribution of a record to a sum: a number for each symbol or member it publishes, and a constant."""
+    """What a record adds to a sum: a number for each published symbol or member, and a constant."""
 
     entry_weights: Floats
     constant: Floats
@@ -174,43 +176,47 @@ class Weights:
 
 @dataclass(frozen=True)
 class BrowserEstimator:
-    """Counts in a browser with the same method: a script that defines `estimator`, and its numbers.
+    """The same method for a browser: a script that defines `estimator`, and its numbers.
 
     `estimator(numbers)` returns a function from a tally (`counts`, `rows`) and wanted indices to moments, under the
-    names they have here. Each script stands beside the Python method that it repeats, and tests compare the two.
+    names they have here. Each script is in the folder of the Python method that it repeats, and tests compare the two.
     """
 
     script: Path
     numbers: JsonView
-    """Arrays, and everything that JSON can write."""
+    """The numbers of the script: arrays, and everything that JSON can write."""
 
 
 @dataclass(frozen=True)
 class Method(Generic[DesignT]):
-    """One estimation method, with the name that every answer gives."""
+    """An estimation method. Its name is in every answer."""
 
     label: str
     assumption: str
     count: Callable[[DesignT, Tally, Sequence[Indices]], list[Moments]]
-    """Counts from a design, a tally and sets of wanted indices: for each set, under all conditions of the tally."""
+    """Counts each set of wanted indices under all conditions of a tally, given a design."""
     needs_whole: bool = False
-    """Whether it also uses the counts of the whole release."""
+    """Whether the method also uses the counts of the whole release."""
     note: str | None = None
-    """A caution beside every number."""
+    """A caution that is shown beside every number."""
     total: Callable[[DesignT, Sequence[SumPiece]], Moments] | None = None
-    """Estimates one sum from a design and its pieces: the value, its variance (for any sum) and its certain bounds.
+    """Estimates one sum from a design and pieces.
 
-    None where the method only counts.
+    The result has the value, its variance (for any sum) and its certain bounds. None if the method only counts.
     """
     compute_weights: Callable[[DesignT, Floats], Weights] | None = None
-    """The contribution of each record to the sum of a theta, by published value; None where other records matter."""
+    """What each record adds to the sum of a theta, by published value; None if it depends on other records."""
     needs_hits_only: Callable[[DesignT], bool] | None = None
-    """Whether a count needs only the number of records of each sub-table that publish a wanted value; default no."""
+    """Whether a count needs only the number of records in each sub-table that publish a wanted value (default: no)."""
     twin: Callable[[DesignT, Tally, Holdings | None], BrowserEstimator] | None = None
-    """The same count for a browser, from a design, the tally of a whole release and the contents of its buckets, if
-    any. Raises QueryError where a design cannot be counted so; None where there is no browser version."""
+    """Makes the same count for a browser, from a design, the tally of a whole release and the contents of its buckets,
+    if any. Raises QueryError if a browser cannot count this design. None if the method has no browser version.
+    """
     is_reproduction: bool = False
-    """Whether it only reproduces a paper: the library finds it by its name, but no list offers it to analysts."""
+    """Whether the method only reproduces a paper.
+
+    The library finds such a method by its name, but does not list it for analysts.
+    """
 
 
 AnyMethod = Method[Any]

@@ -1,7 +1,7 @@
 """Defines a mechanism: a plan made from one histogram, and a pure function applied to each batch of records.
 
-A `Mechanism` is a value whose fields are functions: a required core, a few facts and rules with defaults, and
-capabilities, each of which it has or has not. Plans are secret, designs are public.
+A `Mechanism` is a value whose fields are functions. It has a required core, a few facts and rules with defaults, and
+optional capabilities. Plans are secret, and designs are public.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CapabilityT = TypeVar("CapabilityT", bound=Capability)
 
 
 class Design(Protocol):
-    """The part of a plan that is published."""
+    """The published part of a plan."""
 
     @property
     def domain(self) -> tuple[Value, ...]:
@@ -58,36 +58,38 @@ DesignT = TypeVar("DesignT", bound=Design)
 
 
 def make_design_error(sentence: str, part: str) -> ReleaseFormatError:
-    """The error for a published design with an impossible part."""
+    """Makes the error for a published design with an impossible part."""
     return ReleaseFormatError(sentence, code="damaged-design", fields={"part": part})
 
 
 @dataclass(frozen=True, slots=True)
 class NoOptions:
-    """The options of a mechanism that has none."""
+    """The options of a mechanism without options."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRules(Generic[OptionsT, PlanT]):
-    """Special rules about plans; by default there are none."""
+    """Special rules about plans. By default there are no such rules."""
 
     is_implied_by: Callable[[OptionsT], bool] = lambda options: False
-    """Whether the given options require this mechanism, so that `auto` chooses no other."""
+    """Whether the given options require this mechanism, so that `auto` chooses no other mechanism."""
     check_countable: Callable[[PlanT], None] = lambda plan: None
-    """Raises InfeasibleError if a release of this plan could not be counted in."""
+    """Raises InfeasibleError if analysts could not count in a release of this plan."""
     fingerprint: Callable[[PlanT], object] = lambda plan: None
-    """Exact numbers, in JSON, that decide the rows beside the key, the table and the design. A plan file keeps their
-    digest, to recognise the same plan."""
+    """Exact numbers in JSON that determine the rows, in addition to the key, the table and the design.
+
+    A plan file keeps the digest of these numbers, to recognise the same plan.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class EstimationRules(Generic[DesignT]):
-    """Special rules about estimation; by default there are none."""
+    """Special rules about estimation. By default there are no such rules."""
 
     choose_estimator: Callable[[DesignT], str | None] = lambda design: None
-    """The name of the default estimator, if it depends on the design; None for the first."""
+    """The name of the default estimator, if it depends on the design. None stands for the first estimator."""
     propose_estimator: Callable[[DesignT], str | None] = lambda design: None
-    """Proposes another estimator for large errors, in a sentence that names its cost."""
+    """Proposes another estimator for large errors, in a sentence that also names its disadvantage."""
     write_manual_sql: Callable[[DesignT, Naming], str | None] = lambda design, naming: None
     """Writes a query for any SQL tool, if neither estimation weights nor the record encoding give one."""
 
@@ -96,39 +98,42 @@ class EstimationRules(Generic[DesignT]):
 class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """A way to protect a sensitive column."""
 
-    # The core: every mechanism has all of it.
+    # The core, which every mechanism has.
     name: str
     guarantee: Guarantee
     request: type[SpecT]
-    """The kind of request that it plans for."""
+    """The kind of request for which the mechanism makes plans."""
     options: type[OptionsT]
-    """A dataclass whose fields declare their flags; `NoOptions` where there is nothing to choose."""
+    """A dataclass whose fields declare the flags of the options; `NoOptions` if there are none."""
     plan: Callable[[Histogram, SpecT, OptionsT, Draws], PlanT]
-    """Decides everything, exactly, from the histogram; raises InfeasibleError if nothing meets the request."""
+    """Makes the exact plan from the histogram; raises InfeasibleError if no plan meets the request."""
     perturb: Callable[[PlanT, Codes, UInts | None, Draws, int], PerturbedRecords]
-    """Perturbs a batch, given its codes, its slots and the number of its first row; row-local and vectorised."""
+    """Perturbs a batch, given its codes, its slots and the number of its first row.
+
+    The function is row-local and vectorised.
+    """
     make_design: Callable[[PlanT], DesignT]
     """Extracts the published part of a plan."""
     read_design: Callable[[JsonView, Sequence[str]], DesignT]
     """Reads a design back from JSON, given the Data Package types of the sensitive columns."""
     make_encoding: Callable[[DesignT], RecordEncoding]
-    """The record encoding: whether a record publishes a value, a set or a bucket, and how it is written."""
+    """The record encoding: whether a record publishes a value, a set or a bucket, and how this is written."""
     estimators: Mapping[str, Method[DesignT]]
-    """The estimators by name; the first is the default unless `estimation_rules` choose another."""
+    """The estimators by name. The first is the default unless `estimation_rules` choose another."""
     state_guarantee: Callable[[DesignT], GuaranteeStatement]
     """States the guarantee in plain words, with the numbers of the design."""
 
-    # Facts and rules: the defaults are what most mechanisms need.
+    # Facts and rules. The defaults suit most mechanisms.
     further_requests: tuple[type[PrivacySpec], ...] = ()
-    """Other kinds of request that it accepts and turns into its own kind."""
+    """Other kinds of request that the mechanism accepts and turns into its own kind."""
     uses_slots: bool = False
-    """Whether a random slot assigns each record to a sub-table, among the records of one value."""
+    """Whether a random slot among the records of one value assigns each record to a sub-table."""
     covers_predicates: bool = False
     """Whether the guarantee holds for every statement about a value, and so for each part of a compound value."""
     plan_rules: PlanRules[OptionsT, PlanT] = field(default_factory=PlanRules)
     estimation_rules: EstimationRules[DesignT] = field(default_factory=EstimationRules)
 
-    # Capabilities: None where a mechanism does not have one; `missing` lists these.
+    # Capabilities: None if a mechanism does not have the capability. `missing` lists the missing ones.
     error_prediction: ErrorPrediction[PlanT] | None = None
     release_error_prediction: ReleaseErrorPrediction[DesignT] | None = None
     explanation: PlanExplanation[PlanT] | None = None
@@ -148,12 +153,12 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
 
     @property
     def accepted_requests(self) -> tuple[type[PrivacySpec], ...]:
-        """Every kind of request that it accepts, before and after it is resolved."""
+        """All kinds of request that the mechanism accepts, before and after the request is resolved."""
         own = (self.request, *self.further_requests)
         return tuple(kind for kind in REQUIREMENT_KINDS if issubclass(kind.RESOLVED_KIND or kind, own))
 
     def adapt_request(self, spec: PrivacySpec) -> SpecT | None:
-        """Turns a request into this mechanism's own kind; None if it does not accept it."""
+        """Turns a request into this mechanism's own kind; returns None if the mechanism does not accept the request."""
         return spec.adapt_to(self.request) if isinstance(spec, (self.request, *self.further_requests)) else None
 
     def list_estimators(self, design: DesignT) -> dict[str, Method[DesignT]]:
@@ -169,14 +174,14 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
         return cast(CapabilityT, capability_functions)
 
     def make_missing_error(self, capability: str, ability: str) -> MissingCapabilityError:
-        """The error for a missing capability of this mechanism."""
+        """Makes the error for a missing capability of this mechanism."""
         return MissingCapabilityError(
             f"the mechanism {self.name!r} has no {capability}, so it cannot {ability}.", self.name, capability
         )
 
     @property
     def missing_capabilities(self) -> tuple[str, ...]:
-        """The names of the capabilities that it does not have."""
+        """The names of the capabilities that the mechanism does not have."""
         own = [kind.__name__ for kind, name in CAPABILITIES.items() if getattr(self, name) is None]
         estimators = self.estimators.values()
         of_estimators = [
@@ -199,10 +204,12 @@ CAPABILITIES: Mapping[type[Capability], str] = {
     Coarsening: "coarsening",
     SeveralColumns: "several_columns",
 }
-"""Every capability, and the field of a mechanism that holds it."""
+"""All capabilities, each with its field of a mechanism."""
 
 SUMS, PAGE = "Sums", "PageTwin"
 ESTIMATOR_CAPABILITIES: Mapping[str, str] = {SUMS: "total", PAGE: "twin"}
-"""The capabilities that a mechanism has by its estimators: sums and means, and a page that answers in a browser."""
+"""The capabilities that a mechanism has through its estimators: sums and means, and a page that answers in a
+browser.
+"""
 
 AnyMechanism = Mechanism[Any, Any, Any, Any]

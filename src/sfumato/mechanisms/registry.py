@@ -1,4 +1,4 @@
-"""Finds mechanisms and verifiers by name: built-in ones, those registered by a program, and installed plug-ins.
+"""Finds mechanisms and verifiers by name. They are built in, registered by a program, or installed as plug-ins.
 
 A plug-in is a distribution with an entry point in one of our groups; the entry point has the mechanism's name. Plug-ins
 are loaded at the first use of a registry. A plug-in that cannot be loaded is left out and listed.
@@ -27,15 +27,15 @@ class BrokenPlugin:
     """A plug-in that was left out."""
 
     distribution: str
-    """The distribution that provides it."""
+    """The installed package that provides the plug-in."""
     name: str
-    """The name of its mechanism."""
+    """The name of the plug-in's mechanism."""
     sentence: str
-    """The reason, in one sentence."""
+    """The reason why the plug-in was left out, in one sentence."""
 
 
 class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
-    """Entries by the name of a mechanism: built-in ones first, then plug-ins by name."""
+    """Entries by the name of a mechanism: first the built-in entries, then plug-ins sorted by name."""
 
     def __init__(self, group: str, kind: type[EntryT], own: Mapping[str, EntryT]) -> None:
         self._group, self._kind = group, kind
@@ -70,25 +70,25 @@ class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
 
     @property
     def added_names(self) -> frozenset[str]:
-        """The names of registered mechanisms and plug-ins; `auto` never chooses these."""
+        """The names of registered mechanisms and plug-ins. `auto` never chooses them."""
         self._load_entries()
         return frozenset(self._added_names)
 
     def find_reason(self, name: str) -> str:
-        """The sentence about why the plug-in of this name was left out; empty if none was."""
+        """The sentence that says why the plug-in of this name was left out; empty if no plug-in was."""
         return next((plugin.sentence for plugin in self.broken_plugins if plugin.name == name and name not in self), "")
 
     def register(self, name: str, entry: EntryT) -> None:
-        """Adds an entry under a new name; refuses a name that is taken."""
+        """Adds an entry under a new name; refuses a name that is in use."""
         if not isinstance(entry, self._kind):
             raise SpecError(
-                f"{name!r} is not a {self._kind.__name__}, and only these can be registered.",
+                f"{name!r} is not a {self._kind.__name__}; only such objects can be registered.",
                 code="not-registrable",
                 fields={"name": name, "expected": self._kind.__name__},
             )
         if name in self._load_entries():
             raise SpecError(
-                f"the name {name!r} is taken; choose another name.", code="name-taken", fields={"name": name}
+                f"the name {name!r} is already in use; choose another name.", code="name-taken", fields={"name": name}
             )
         self._entries[name] = entry
         self._added_names.add(name)
@@ -100,7 +100,7 @@ class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
         return self._entries
 
     def _load_once(self) -> None:
-        if self._is_loading:  # or another thread did it; a plug-in may use the registry while it is imported
+        if self._is_loading:  # another thread may have loaded it; a plug-in may use the registry during its import
             return
         self._is_loading = True
         for point in sorted(entry_points(group=self._group), key=lambda point: point.name):
@@ -108,11 +108,11 @@ class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
         self._is_loaded = True
 
     def _load(self, point: EntryPoint) -> None:
-        """Loads one plug-in; an error is recorded and does not affect the others."""
+        """Loads one plug-in. An error is recorded and does not affect other plug-ins."""
         try:
             if point.name in self._entries:
                 owner = "sfumato" if point.name in self._own_names else "another plug-in"
-                raise SpecError(f"the name is taken by {owner}", code="name-taken", fields={"name": point.name})
+                raise SpecError(f"{owner} already uses the name", code="name-taken", fields={"name": point.name})
             entry = point.load()
             if not isinstance(entry, self._kind):
                 raise SpecError(
@@ -130,11 +130,11 @@ class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
             self._added_names.add(point.name)
         except Exception as error:
             distribution = "unknown" if point.dist is None else point.dist.name
-            reason = str(error) if isinstance(error, SpecError) else f"it raised {type(error).__name__}"
+            reason = str(error) if isinstance(error, SpecError) else f"its import raised {type(error).__name__}"
             self._broken_plugins.append(
                 BrokenPlugin(
                     distribution,
                     point.name,
-                    f"the plug-in {point.name!r} of the distribution {distribution!r} was left out: {reason}.",
+                    f"the plug-in {point.name!r} of the package {distribution!r} was left out: {reason}.",
                 )
             )

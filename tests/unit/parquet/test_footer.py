@@ -121,7 +121,7 @@ def test_what_is_no_parquet_file_is_refused(content: bytes, tmp_path: Path) -> N
         {FileFields.GROUPS: make_list(STRUCT, [{1: make_list(STRUCT, [{3: make_number(0)}])}])},
         {FileFields.METADATA: make_number(1), FileFields.GROUPS: make_list(STRUCT, [])},
     ],
-    ids=["no list", "numbers", "nothing about a chunk", "a number about a chunk", "a number for metadata"],
+    ids=["no list", "numbers", "lacks the metadata of a chunk", "a number about a chunk", "a number for metadata"],
 )
 def test_footer_that_says_what_cannot_be_is_refused(footer: dict[int, Any]) -> None:
     with pytest.raises(ThriftError):

@@ -337,7 +337,7 @@ RECORDS = family_of([0, 0, 1, 1], [30.0, 70.0], "records")
         pytest.param(
             [0, 0, 1, 1],
             [family_of([0, 0, -1, -1], [44.0], "known")],
-            "known 0 is 44, but its cells, which are exact or part of a total of 0, add up to 30",
+            "known 0 is 44, but its cells, which are exact or belong to a total of 0, add up to 30",
             id="exact below total",
         ),
         pytest.param(
@@ -354,7 +354,7 @@ def test_totals_in_conflict_are_named(variances: list[float], families: list[Fam
     with pytest.raises(QueryError) as caught:
         make_consistent(values, np.array(variances, dtype=np.float64), families)
     assert message in str(caught.value)
-    assert str(caught.value).endswith("; correct a total, or remove one.")
+    assert str(caught.value).endswith("; correct or remove one of the totals.")
 
 
 def test_a_conflict_that_only_all_cells_together_show_is_named_and_small() -> None:
@@ -543,7 +543,7 @@ def test_files_of_totals_that_cannot_be_read_are_refused(tmp_path: Path) -> None
 def test_adjustments_name_their_column_and_what_they_do() -> None:
     assert CONSISTENT.name_column("n") == "n_consistent"
     assert CALIBRATED.name_column("n") == "n_calibrated"
-    assert "biased where it clips" in CONSISTENT.description
+    assert "biased where negative estimates are set to 0" in CONSISTENT.description
     assert "unbiased if the known totals are right" in CALIBRATED.description
 
 

@@ -251,7 +251,7 @@ def test_parts_that_cannot_be_taken_together_are_given_an_upper_bound(celled: We
     found = celled.release.sql(sql).get_estimate()
     exact = celled.error((adds(flu, "age"), 1.0), (counts(cold), -1.0))
     apart = celled.error((adds(flu, "age"), 1.0)) + celled.error((counts(cold), -1.0))
-    assert found.note == "the standard error is an upper bound, because errors of the parts are simply added up"
+    assert found.note == "the standard error is an upper bound, because it is the sum of the errors of the parts"
     assert exact <= found.standard_error == close(apart)
 
 

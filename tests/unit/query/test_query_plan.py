@@ -267,7 +267,7 @@ def test_what_estimates_decide_says_so(release: Release) -> None:
     ranked = release.sql(
         "SELECT disease, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM release WHERE ward = 'A' GROUP BY disease"
     )
-    assert "place depends on estimates, partly on chance" in (ranked.note or "")
+    assert "place depends on estimates and thus partly on chance" in (ranked.note or "")
     assert ranked.method != EXACT_METHOD
     by_name = release.sql(
         "SELECT disease, RANK() OVER (ORDER BY disease) AS place, COUNT(*) FROM release GROUP BY disease"
@@ -418,7 +418,7 @@ def test_logarithm_of_what_may_be_zero_has_no_lower_end(release: Release) -> Non
     found = [each for each in column(release, sql, "x") if each.has_interval and not each.is_exact]
     open_ended = [each for each in found if each.interval().low == -math.inf]
     assert open_ended
-    assert all("where the function has no value" in each.list_notes()[-1] for each in open_ended)
+    assert all("for which the function has no value" in each.list_notes()[-1] for each in open_ended)
     assert all(each.to_row()[2] is None for each in open_ended)
 
 

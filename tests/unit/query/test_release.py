@@ -334,7 +334,7 @@ def test_values_are_those_of_each_protected_column(tmp_path: Path) -> None:
 
 def test_rows_say_that_they_do_not_show_what_is_protected(made: Path) -> None:
     release = Release.open(made)
-    note = "'disease' is protected, so rows do not show it; count with GROUP BY."
+    note = "'disease' is protected, so rows do not show it; count its values with GROUP BY."
     assert release.sql("SELECT * FROM release LIMIT 1").note == note
     assert release.sql("SELECT r.* EXCLUDE (age) FROM release AS r LIMIT 1").note == note
     assert release.sql("SELECT age, COUNT(*) FROM release GROUP BY age").note is None

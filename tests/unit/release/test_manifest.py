@@ -103,7 +103,7 @@ def test_manifest_holds_the_digest_of_every_file(folder: Path, manifest: Manifes
 def test_promise_says_what_else_the_release_tells(manifest: Manifest) -> None:
     assert manifest.guarantee.text.startswith(uniform.state_guarantee(manifest.design).text)
     assert ("was taken from the table" in manifest.guarantee.text) == (not manifest.is_declared)
-    assert ("were left out" in manifest.guarantee.text) == (manifest.nulls == "drop")
+    assert ("were dropped" in manifest.guarantee.text) == (manifest.nulls == "drop")
 
 
 # ------------------------------------------------------------------------------------------------------- edited by hand

@@ -297,7 +297,7 @@ def test_honest_release_is_reported_as_met_with_its_power(tmp_path: Path) -> Non
     assert found.is_met
     assert "The request is met." in text
     assert all(each.is_noticed for each in found.audit.self_tests)
-    assert "are detected in 95% of cases" in text
+    assert "detected in 95% of cases" in text
 
 
 @pytest.mark.slow
@@ -328,7 +328,7 @@ def test_rows_in_order_are_in_the_report(tmp_path: Path) -> None:
     in_order(release)
     found, text = reported(release)
     check_caught(found, text, "order")
-    assert "the order of the rows discloses whose they are" in text
+    assert "the order of the rows discloses the person of each row" in text
     assert "are associated" in text
 
 

@@ -1,9 +1,9 @@
-"""Makes tables add up, on request: moves the estimates of an answer to exact and known totals.
+"""Makes tables add up, on request, by moving the estimates of an answer to exact and known totals.
 
-The plain estimates are unbiased, and so are sums of them; but they may be negative, and need not add up to the known
-totals. `make_consistent` finds the nearest table without negative numbers that adds up, `calibrate` the nearest one
-with any signs. `sum_constraints` describes the totals, `nonnegative_projection` and `least_squares` find the tables,
-`conflicting_totals` explains totals that contradict each other, `known_totals` reads totals of the analyst, and
+The plain estimates and their sums are unbiased. But estimates may be negative, and need not add up to the known totals.
+`make_consistent` finds the nearest table without negative numbers that adds up, and `calibrate` finds the nearest table
+with any signs. `sum_constraints` describes the totals. `nonnegative_projection` and `least_squares` find the tables.
+`conflicting_totals` explains totals that contradict each other. `known_totals` reads totals of the analyst, and
 `consistent_tables` adjusts an answer.
 """
 

@@ -1,4 +1,4 @@
-"""Explains totals that contradict each other, in one sentence."""
+"""Explains in one sentence why totals contradict each other."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sfumato._core.array_types import Counts, Floats, Mask
 from sfumato._query.consistency.sum_constraints import CONFLICT, Family, SumConstraints, is_near
 from sfumato.errors import QueryError
 
-REMEDY = "correct a total, or remove one."
+REMEDY = "correct or remove one of the totals."
 MOST_NAMED = 4
 MOST_TRIED = 40
-"""Conflicts of more totals are not reduced by trying to remove each total."""
+"""Larger conflicts are not reduced by trying to remove each total."""
 
 
 def check_exact(values: Floats, variances: Floats) -> None:
@@ -27,7 +27,7 @@ def check_exact(values: Floats, variances: Floats) -> None:
 
 
 def check_remainders(sums: SumConstraints, remainders: Floats, has_free: Mask) -> None:
-    """Rejects a total that its exact cells exceed, or cannot reach because no other cells are left."""
+    """Rejects a total that its exact cells exceed, or that they do not reach if there are no other cells."""
     wrong = np.flatnonzero((remainders < 0) | ((remainders > 0) & ~has_free))
     if not len(wrong):
         return
@@ -35,7 +35,7 @@ def check_remainders(sums: SumConstraints, remainders: Floats, has_free: Mask) -
     total = sums.totals[number]
     actual_total = f"add up to {_format_number(total - remainders[number])}"
     if remainders[number] > 0:
-        cells = "its cells, which are exact or part of a total of 0," if total != remainders[number] else "its cells"
+        cells = "its cells, which are exact or belong to a total of 0," if total != remainders[number] else "its cells"
         actual_total = (
             f"{cells} {actual_total}" if total != remainders[number] else "no remaining cell can be more than 0"
         )
@@ -49,7 +49,7 @@ def check_remainders(sums: SumConstraints, remainders: Floats, has_free: Mask) -
 
 
 def check_sums(sums: SumConstraints, *, has_signs: bool) -> None:
-    """Rejects two families that contradict each other about the same cells, the most common conflict."""
+    """Rejects two families that contradict each other about the same cells. This is the most common conflict."""
     for one, other in combinations(sums.families, 2):
         parts = _Parts.of(one, other)
         first, second = parts.add_totals(one, parts.one_parts), parts.add_totals(other, parts.other_parts)
@@ -81,7 +81,7 @@ def check_sums(sums: SumConstraints, *, has_signs: bool) -> None:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The parts of two families: no set of one part shares a cell with a set of another part."""
+    """Divides two families into parts, so that no set of one part shares a cell with a set of another part."""
 
     one_parts: Counts
     other_parts: Counts
@@ -89,7 +89,7 @@ class _Parts:
 
     @classmethod
     def of(cls, one: Family, other: Family) -> _Parts:
-        from scipy import sparse  # noqa: PLC0415 - most answers do without it
+        from scipy import sparse  # noqa: PLC0415 - most answers do not need scipy
         from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
 
         both = (one.labels >= 0) & (other.labels >= 0)
@@ -101,7 +101,7 @@ class _Parts:
 
     @property
     def is_shared(self) -> Mask:
-        """Marks the parts that both families have sets in."""
+        """Marks the parts in which both families have sets."""
         every = np.arange(self.part_count)
         is_in_both: Mask = np.isin(every, self.one_parts) & np.isin(every, self.other_parts)
         return is_in_both
@@ -128,14 +128,14 @@ def _describe_totals(family: Family, chosen: Mask, total: float) -> str:
 
 
 def explain_equations(sums: SumConstraints, remainders: Floats) -> QueryError:
-    """The error for totals that no table can have, even with negative numbers, given the remaining differences."""
+    """Makes the error for totals that no table can have, even with negative numbers, from the remaining differences."""
     return _explain_joint_conflict(
         sums, np.flatnonzero(np.abs(remainders) > np.abs(remainders).max() / 1000).tolist(), ""
     )
 
 
 def check_feasible(rest: SumConstraints, sums: SumConstraints) -> None:
-    """Rejects totals that no table without negative numbers can have, and names a small conflicting set."""
+    """Rejects totals that no table without negative numbers can have, and names a small set of conflicting totals."""
     involved = _find_conflict(rest, np.arange(len(rest.totals)))
     if not len(involved):
         return
@@ -153,7 +153,7 @@ def _find_conflict(rest: SumConstraints, numbers: Counts) -> Counts:
     A linear program minimises the distance of the sums to the totals without negative cells. Totals with a multiplier
     of zero do not take part in the conflict.
     """
-    from scipy import sparse  # noqa: PLC0415 - only a conflict needs it
+    from scipy import sparse  # noqa: PLC0415 - only a conflict needs scipy
     from scipy.optimize import linprog  # noqa: PLC0415
 
     matrix = rest.matrix[numbers]
@@ -173,7 +173,7 @@ def _find_conflict(rest: SumConstraints, numbers: Counts) -> Counts:
 
 
 def _explain_joint_conflict(sums: SumConstraints, numbers: Sequence[int], qualifier: str) -> QueryError:
-    # The totals given last come first: the numbers of records are exact, so they hardly need correction.
+    # The last totals come first, because the first ones are numbers of records, which are exact.
     starts = np.cumsum([0, *(len(family.totals) for family in sums.families)])
     order = sorted(numbers, key=lambda number: -int(np.searchsorted(starts, number, side="right")))
     descriptions = [f"{sums.describe_total(number)} ({_format_number(sums.totals[number])})" for number in order]

@@ -22,11 +22,11 @@ class Adjustment:
     """A method to make a table consistent."""
 
     name: str
-    """The suffix of the column: `n` becomes `n_consistent`."""
+    """The suffix of the adjusted column, which turns `n` into `n_consistent`."""
     description: str
-    """A one-line description for the reader of the answer."""
+    """A one-line description of the method for analysts."""
     find: Callable[[Floats, Floats, Sequence[Family]], Floats]
-    """Computes the table from numbers, variances and sums."""
+    """The function that computes the table from numbers, variances and sums."""
 
     def name_column(self, number: str) -> str:
         """The name of the adjusted column of a number."""
@@ -35,14 +35,14 @@ class Adjustment:
 
 CONSISTENT = Adjustment(
     "consistent",
-    "nearest table without negative numbers that adds up to the exact totals, weighted by variance; biased where it "
-    "clips, so it has no intervals",
+    "nearest table without negative numbers that adds up to the exact totals, weighted by variance; biased where "
+    "negative estimates are set to 0, so there are no intervals",
     make_consistent,
 )
 CALIBRATED = Adjustment(
     "calibrated",
-    "nearest table that adds up to the exact and the known totals, weighted by variance; unbiased if the known totals "
-    "are right, negative where the estimates are",
+    "nearest table that adds up to the exact and the known totals, weighted by variance; unbiased if the known "
+    "totals are right; numbers may be negative",
     lambda values, variances, families: calibrate(values, variances, families).values,
 )
 
@@ -52,28 +52,28 @@ class AnswerCells:
     """The counts of an answer before any filter."""
 
     columns: tuple[str, ...]
-    """The columns of the answer that known totals may name."""
+    """The columns of the answer that may occur in known totals."""
     keys: Sequence[Key | None]
-    """The values of each cell in these columns; None for the remainder of a group that the question leaves out."""
+    """The values of each cell in these columns; None for the records of a group that are in no row of the answer."""
     estimates: Sequence[Estimate]
     public_columns: tuple[str, ...]
     groups: Sequence[Key]
     """The public group of each cell: its values in the public columns."""
     records: Mapping[Key, float]
-    """The exact number of records in each public group; public columns are published unchanged."""
+    """The number of records in each public group. It is exact, because public columns are published unchanged."""
 
     def adjust(self, adjustment: Adjustment, totals: Sequence[KnownTotals] = ()) -> Floats:
-        """A number for each cell, so that every public group adds up to its records, and known totals hold."""
+        """Computes a number for each cell, so that every public group adds up to its records and known totals hold."""
         families = [self._make_record_sums(), *(item.make_family(self.columns, self.keys) for item in totals)]
         values = np.array([item.value for item in self.estimates], dtype=np.float64)
         adjusted_values = adjustment.find(values, self._compute_variances(), families)
-        # Conflicts have the better explanations, so totals above the number of records are checked after them.
+        # Conflicts are explained better, so they are checked before totals above the number of records.
         most = sum(map(float, self.records.values()))
         for family in families[1:]:
             for number in np.flatnonzero((family.totals < 0) | (family.totals > most)).tolist():
                 raise QueryError(
                     f"{family.describe_total(number)} is given as {family.totals[number]:g}, but the answer covers "
-                    f"{most:g} records; correct it.",
+                    f"only {most:g} records; correct this total.",
                     code="total-above-records",
                     fields={"total": float(family.totals[number]), "records": most},
                 )
@@ -97,13 +97,13 @@ class AnswerCells:
         )
 
     def _compute_variances(self) -> Floats:
-        """The variance of each cell; 0 only where it is exact."""
+        """The variance of each cell. It is 0 only for an exact cell."""
         if any(
             estimate.standard_error is None or estimate.moments.unbiased_value is not None
             for estimate in self.estimates
         ):
             raise QueryError(
-                "this method gives no errors, which the weights need; use the default method.",
+                "this method gives no errors, which are needed as weights; use the default method.",
                 code="method-without-errors",
                 fields={"operation": "weights"},
             )

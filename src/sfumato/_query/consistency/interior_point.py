@@ -1,8 +1,8 @@
-"""Finds the nearest table by an interior-point method: slower than multiplier steps, but it always converges.
+"""Finds the nearest table by an interior-point method, which is slower than multiplier steps but always converges.
 
-Source: Mehrotra 1992, for the sum of (x - value)² / variance over x >= 0 with given sums.
-Notation: y = multipliers of the sums, z = pulls that keep cells at zero; in the end (x - value) / variance = Aᵀy + z
-and xz = 0, where A has a row of zeros and ones for each sum.
+Source: Mehrotra 1992, here for the sum of (x - value)² / variance over x >= 0 with given sums. Notation: y =
+multipliers of the sums, z = pulls that keep cells at zero, A = a matrix with a row of zeros and ones for each sum. The
+solution has (x - value) / variance = Aᵀy + z and xz = 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from sfumato.errors import InternalError
 
 MOST_STEPS = 200
 CLOSE = 1e-9
-"""The product of a cell and its pull, in units of its variance, below which one of them counts as zero."""
+"""If the product of a cell and its pull, in units of the cell's variance, is below this, one of the two counts as
+zero.
+"""
 STAY_INSIDE = 0.995
 LEAST_REACH = 1e-3
 REFINEMENTS = 4
@@ -73,7 +75,7 @@ class _Program:
         return bool(adds_up) and float((state.cells * state.pulls).max()) <= CLOSE
 
     def step(self, state: _State) -> _State:
-        """Takes one step: measures the distance to the boundary, corrects towards the centre accordingly, and moves."""
+        """Takes one step: measures the distance to the boundary, corrects the direction, and moves."""
         first = self.find_direction(state, np.zeros(len(state.cells)))
         reach = state.find_reach(first)
         aim = state.gap * (state.move(first, reach).gap / state.gap) ** 3
@@ -81,8 +83,9 @@ class _Program:
         next_state = state.move(second, STAY_INSIDE * state.find_reach(second))
         if next_state.gap < state.gap:
             return next_state
-        # The corrected step made no progress and might never do; instead, go towards the centre as far as this closes
-        # the gap. A short step always does, because cells and pulls that add up change in the same direction.
+        # The corrected step made no progress, and might never make any. So the step goes towards the centre as long as
+        # this closes the gap. A short step always closes a part of the gap, because cells and pulls that add up change
+        # in the same direction.
         careful = self.find_direction(state, np.full(len(state.cells), state.gap / 3))
         reach = STAY_INSIDE * state.find_reach(careful)
         while reach > LEAST_REACH and state.move(careful, reach).gap >= state.gap:
@@ -91,7 +94,7 @@ class _Program:
 
 
 def find_nearest_table(values: Floats, variances: Floats, sums: SumConstraints) -> Floats:
-    """The table without negative numbers that is nearest to the estimates; a table with these sums must exist."""
+    """Finds the table without negative numbers that is nearest to the estimates. A table with these sums must exist."""
     program = _Program(values, variances, sums)
     errors = np.sqrt(variances)
     state = _State(np.maximum(values, errors), np.zeros(len(sums.totals)), 1 / errors)

@@ -1,4 +1,4 @@
-"""Reads totals that the analyst knows from elsewhere: a CSV with columns of the answer, and `total`."""
+"""Reads totals that the analyst knows from elsewhere, in a CSV with columns of the answer and a column `total`."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class KnownTotals:
 
     columns: tuple[str, ...]
     totals_by_key: Mapping[tuple[str, ...], float]
-    """The total of each combination of values as written in the CSV; a missing value is an empty string."""
+    """The total of each combination of values in the spelling of the CSV. A missing value is an empty string."""
     source: str
     """The name of the source, such as its file."""
 
     def make_family(self, columns: Sequence[str], keys: Sequence[Key | None]) -> Family:
-        """The constraints on the cells of an answer; a cell without a key belongs to no total."""
+        """Makes the constraints on the cells of an answer. A cell without a key belongs to no total."""
         if unknown := [name for name in self.columns if name not in columns]:
             raise QueryError(
-                f"{self.source} has the column {unknown[0]!r}, which is not a group of the answer; the answer is "
+                f"{self.source} has the column {unknown[0]!r}, but the answer is not grouped by this column; it is "
                 f"grouped by {', '.join(map(repr, columns)) or 'none'}.",
                 code="not-a-group",
                 fields={"column": unknown[0]},
@@ -61,7 +61,7 @@ class KnownTotals:
         for number in np.flatnonzero(~has_cells & (totals != 0)).tolist():
             raise QueryError(
                 f"{self._describe_total(number)} has no row in the answer; check the spelling of its values, or "
-                "remove it.",
+                "remove this total.",
                 code="total-without-row",
             )
         return Family(labels, totals, f"the totals in {self.source}", self._describe_total)
@@ -90,7 +90,7 @@ def read_totals(path: Path) -> KnownTotals:
     header, *rows = [row for row in csv_rows if row] or [[]]
     if TOTAL not in header or len(set(header)) != len(header):
         raise QueryError(
-            f"{name} must have the column {TOTAL!r} and at least one column of the answer, each once.",
+            f"{name} must have the column {TOTAL!r} and at least one column of the answer, with no column repeated.",
             code="invalid-totals-header",
             fields={"file": str(path)},
         )
@@ -99,14 +99,14 @@ def read_totals(path: Path) -> KnownTotals:
         key, total = _parse_line(path, number, header, row)
         if key in totals_by_key:
             raise QueryError(
-                f"line {number} of {name} repeats the values of another line; write one total for them.",
+                f"line {number} of {name} repeats the values of another line; write one total for these values.",
                 code="repeated-total",
                 fields={"file": str(path), "line": number},
             )
         totals_by_key[key] = total
     if not totals_by_key:
         raise QueryError(
-            f"{name} has no rows; write one for each known total.", code="no-totals", fields={"file": str(path)}
+            f"{name} has no rows; write one row for each known total.", code="no-totals", fields={"file": str(path)}
         )
     return KnownTotals(tuple(column_name for column_name in header if column_name != TOTAL), totals_by_key, name)
 
@@ -126,7 +126,7 @@ def _parse_line(path: Path, number: int, header: Sequence[str], row: Sequence[st
         total = math.nan
     if not (math.isfinite(total) and total >= 0):
         raise QueryError(
-            f"line {number} of {name} has no valid total: write a number from 0, such as 1234 or 56.7.",
+            f"line {number} of {name} has no valid total; write a number of at least 0, such as 1234 or 56.7.",
             code="invalid-total",
             fields={"file": str(path), "line": number},
         )

@@ -1,4 +1,4 @@
-"""Finds the nearest table that adds up, with any signs: calibration by generalised least squares.
+"""Finds the nearest table that adds up, with any signs, by generalised least squares (calibration).
 
 Source: Deville and Särndal 1992, the linear method. Minimise the sum of (x - value)² / variance over all tables x with
 the given sums. The result is linear in the estimates, so it is unbiased if the totals are right and the variances are
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 RIDGE = 1e-9
 """The addition to the diagonal of a system with possibly redundant equations."""
 SMALLEST_WEIGHT = 1e-6
-"""The least weight of a cell, as a share of the largest one."""
+"""The smallest weight of a cell, as a share of the largest weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +43,11 @@ class Calibration:
     variances: Floats
     """The variances of the original estimates."""
     weights: Floats
-    """The weights by which cells move: the variances, unless they are very small."""
+    """The weights by which cells move. They are the variances, unless these are very small."""
     sums: SumConstraints
 
     def compute_coefficients(self, cell: int) -> Floats:
-        """The factors with which the estimates add up to a calibrated cell, apart from a known number.
+        """The factors of the estimates in a calibrated cell, which is their sum plus a known number.
 
         With them, the covariance of the estimates gives the error of the cell. Exact cells are part of the known
         number.
@@ -64,9 +64,9 @@ class Calibration:
     def compute_uncorrelated_error(self, cell: int) -> float:
         """The standard error of a cell if the errors of the estimates are uncorrelated.
 
-        Estimates of several values in the same public group are correlated: they often add up by themselves, and then
-        this number is too small. Estimates of one value in different groups are uncorrelated, unless records were dealt
-        to buckets.
+        Estimates of several values in the same public group are correlated. Often they add up by themselves, and then
+        this standard error is too small. Estimates of one value in different groups are uncorrelated, unless records
+        were dealt to buckets.
         """
         return math.sqrt(float((self.compute_coefficients(cell) ** 2 * self.variances).sum()))
 
@@ -89,13 +89,13 @@ def calibrate(values: Floats, variances: Floats, families: Sequence[Family]) -> 
 
 
 def moderate_variances(variances: Floats) -> Floats:
-    """The variances as weights: the smallest are raised until numbers of all sizes are computable."""
+    """The variances as weights. The smallest weights are raised until numbers of all sizes can be computed."""
     least = SMALLEST_WEIGHT * float(variances.max(initial=0.0))
     return np.where(variances > 0, np.maximum(variances, least), 0.0)
 
 
 def remove_rounding(table: Floats, may_move: Mask, sums: SumConstraints) -> tuple[Floats, Floats]:
-    """Removes rounding differences between a table and its sums; also returns the differences with other causes."""
+    """Removes rounding differences between a table and its sums. Also returns the differences with other causes."""
     multipliers, remainder = solve_multipliers(sums, may_move.astype(np.float64), sums.totals - sums.add_up(table))
     return table + np.where(may_move, sums.spread(multipliers), 0.0), remainder
 
@@ -103,7 +103,10 @@ def remove_rounding(table: Floats, may_move: Mask, sums: SumConstraints) -> tupl
 def solve_multipliers(
     sums: SumConstraints, weights: Floats, changes: Floats, refinements: int = 60
 ) -> tuple[Floats, Floats]:
-    """Multipliers that change the sums as requested when cells move by their weights; also the unreachable part."""
+    """Multipliers that change the sums as requested if cells move by their weights.
+
+    Also returns the unreachable part.
+    """
     solve = make_solver(sums, weights, RIDGE)
     multipliers, remainder = np.zeros(len(changes)), changes
     for _ in range(refinements):
@@ -115,9 +118,9 @@ def solve_multipliers(
 
 
 def make_solver(sums: SumConstraints, weights: Floats, ridge: float) -> Callable[[Floats], Floats]:
-    """Returns a function from changes of the sums to multipliers, with cells moving by their weights.
+    """Returns a function that turns changes of the sums into multipliers, if cells move by their weights.
 
-    The sets of one family share no cell. So the largest family is solved by division, and only the others by
+    The sets of one family share no cell. So the largest family is solved by division, and only the other families by
     elimination.
     """
     from scipy import sparse  # noqa: PLC0415 - most answers do without it
@@ -152,6 +155,7 @@ def _factorize(system: sparse.csc_array) -> Callable[[Floats], Floats]:
         factors = splu(system, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
     except RuntimeError as error:
         raise QueryError(
-            "the table cannot be made to add up: the sizes of its variances differ too much.", code="unequal-variances"
+            "the table cannot be made to add up, because the sizes of its variances differ too much.",
+            code="unequal-variances",
         ) from error
     return lambda changes: np.asarray(factors.solve(changes), dtype=np.float64)

@@ -2,8 +2,8 @@
 
 Minimise the sum of (x - value)² / variance over all tables x >= 0 with the given sums. The solution has the form x =
 max(0, value + variance * m), where m is the sum of one multiplier for each set that contains the cell. One family of
-sums has a closed form, set by set. Several are solved through the multipliers: the closed form for one family after the
-other always makes progress, and Newton steps in between make it fast.
+sums has a closed form, set by set. Several families are solved through the multipliers. Applying the closed form to one
+family after the other always makes progress, and Newton steps in between make this fast.
 
 Sources: Michelot 1986 for one sum; Qi and Sun 1993 for the Newton method.
 """
@@ -29,13 +29,15 @@ from sfumato._query.consistency.sum_constraints import (
 MOST_STEPS = 40
 MOST_HALVINGS = 30
 ZERO_CELL_WEIGHT = 0.1
-"""The initial share of its variance that a zero cell counts in a step, because the step may make it positive."""
+"""The initial share of its variance with which a zero cell counts in a step, because the step may make the cell
+positive.
+"""
 
 
 def make_consistent(values: Floats, variances: Floats, families: Sequence[Family]) -> Floats:
-    """The table without negative numbers, with the given sums, that is nearest to the estimates.
+    """Finds the table without negative numbers, with the given sums, that is nearest to the estimates.
 
-    Each cell is weighted by its variance; cells without variance stay unchanged.
+    Each cell is weighted by its variance. Cells without variance stay unchanged.
     """
     sums = make_checked_sums(values, variances, families)
     conflicting_totals.check_exact(values, variances)
@@ -72,7 +74,7 @@ def _find_nearest_table(values: Floats, variances: Floats, rest: SumConstraints,
             return np.maximum(0.0, lifted)
         multipliers = _take_newton_step(lifted, variances, rest, multipliers, remainder)
     conflicting_totals.check_feasible(rest, sums)
-    # For sets with little overlap and very different variances: slower, but it always converges.
+    # This is for sets with little overlap and very different variances. It is slower, but always converges.
     return interior_point.find_nearest_table(values, variances, rest)
 
 
@@ -84,7 +86,7 @@ def _compute_remainder(rest: SumConstraints, lifted: Floats) -> Floats:
 
 
 def _sweep_families(values: Floats, variances: Floats, rest: SumConstraints, multipliers: Floats) -> Floats:
-    """Solves for the multipliers of one family after the other, given those of the others."""
+    """Solves for the multipliers of one family after the other, given the multipliers of the other families."""
     family_multipliers = rest.split(multipliers)
     spread = [family.spread(item) for family, item in zip(rest.families, family_multipliers, strict=True)]
     for number, family in enumerate(rest.families):
@@ -95,9 +97,9 @@ def _sweep_families(values: Floats, variances: Floats, rest: SumConstraints, mul
 
 
 def _solve_family(values: Floats, variances: Floats, family: Family) -> Floats:
-    """The number for each set that shifts its cells so that they add up to its total.
+    """The number for each set that shifts the set's cells so that they add up to the set's total.
 
-    It starts with all cells and drops those that become negative, until none does; the dropped cells are zero.
+    It starts with all cells, and drops cells that become negative until there are none. The dropped cells are zero.
     """
     is_above = np.ones(len(values), dtype=np.bool_)
     lifts = np.zeros(len(family.totals))
@@ -125,7 +127,7 @@ def _take_newton_step(
     cell_changes = variances * rest.spread(direction)
     start_slope, reach, low, high = float(direction @ remainder), 1.0, 0.0, 1.0
     for _ in range(MOST_HALVINGS):
-        # The rate of progress at the end of the step: it should stop near the point where progress ends.
+        # The rate of progress at the end of the step. The step should stop near the point where progress ends.
         end_slope = float(direction @ _compute_remainder(rest, lifted + reach * cell_changes))
         if abs(end_slope) <= start_slope / 10 or (reach == 1.0 and end_slope > 0):
             break

@@ -26,16 +26,18 @@ class Family:
     """Disjoint sets of cells, each with the total of its cells."""
 
     labels: Counts
-    """The number of the set of each cell; -1 where a cell is in no set."""
+    """The number of the set of each cell; -1 for a cell in no set."""
     totals: Floats
     title: str
-    """The name of all of them, such as "the totals of sex"."""
+    """The name of all totals, such as "the totals of sex"."""
     describe_total: Callable[[int], str]
-    """Names one of them, such as "the total of sex = 'F'"."""
+    """Names one of the totals, such as "the total of sex = 'F'"."""
 
     def __post_init__(self) -> None:
         if self.labels.ndim != 1 or self.labels.max(initial=-1) >= len(self.totals) or self.labels.min(initial=0) < -1:
-            raise QueryError(f"{self.title} do not fit the cells: every set needs one total.", code="invalid-totals")
+            raise QueryError(
+                f"{self.title} do not fit the cells, because every set needs one total.", code="invalid-totals"
+            )
         if not np.isfinite(self.totals).all():
             raise QueryError(f"{self.title} contain an infinite number or NaN.", code="invalid-totals")
 
@@ -43,10 +45,10 @@ class Family:
         """The sum of the cells of each set."""
         inside = self.labels >= 0
         set_sums = np.bincount(self.labels[inside], weights=values[inside], minlength=len(self.totals))
-        return set_sums.astype(np.float64)  # without any cell, the sums would be integers
+        return set_sums.astype(np.float64)  # without cells, the sums would be integers
 
     def spread(self, numbers: Floats) -> Floats:
-        """The number of its set for each cell; 0 where a cell is in none."""
+        """The number of the set of each cell; 0 for a cell in no set."""
         if not len(numbers):
             return np.zeros(len(self.labels))
         spread_numbers: Floats = np.where(self.labels >= 0, numbers[self.labels], 0.0)
@@ -75,7 +77,7 @@ class SumConstraints:
         return np.concatenate([np.zeros(0), *(family.add_up(values) for family in self.families)])
 
     def spread(self, numbers: Floats) -> Floats:
-        """The sum of the numbers of its sets, for each cell."""
+        """For each cell, the sum of the numbers of the sets that contain it."""
         spread_numbers = np.zeros(self.size)
         for family, family_numbers in zip(self.families, self.split(numbers), strict=True):
             spread_numbers += family.spread(family_numbers)
@@ -102,8 +104,8 @@ class SumConstraints:
 
     @cached_property
     def matrix(self) -> sparse.csr_array:
-        """A row for each set and a column for each cell: 1 where the cell is in the set."""
-        from scipy import sparse  # noqa: PLC0415 - most answers do without it
+        """A matrix with a row for each set and a column for each cell. It has 1 where the cell is in the set."""
+        from scipy import sparse  # noqa: PLC0415 - most answers do not need scipy
 
         places, cells, first = [], [], 0
         for family in self.families:
@@ -123,18 +125,18 @@ def make_checked_sums(values: Floats, variances: Floats, families: Sequence[Fami
         or any(len(family.labels) != len(values) for family in families)
     ):
         raise QueryError(
-            "a table needs a number, a variance and a place in every family of sums for each cell.",
+            "each cell of a table needs a number, a variance and a place in every family of sums.",
             code="invalid-cells",
         )
     if not (np.isfinite(values).all() and np.isfinite(variances).all() and (variances >= 0).all()):
         raise QueryError(
-            "a table can only be made consistent where every cell has a number and a variance.", code="invalid-cells"
+            "a table can be made consistent only if every cell has a number and a variance.", code="invalid-cells"
         )
     return SumConstraints(tuple(families), len(values))
 
 
 def is_near(one: Floats | float, other: Floats | float, tolerance: float) -> Mask:
-    """Whether numbers differ by no more than rounding explains."""
+    """Whether rounding explains the difference of numbers."""
     is_close: Mask = np.abs(np.subtract(one, other)) <= tolerance * np.maximum(
         1.0, np.maximum(np.abs(one), np.abs(other))
     )

@@ -1,1 +1,1 @@
-"""Counts published values: with DuckDB for one question, with Arrow and bitmaps for thousands."""
+"""Counts published values, with DuckDB for one question, and with Arrow and bitmaps for thousands of questions."""

@@ -1,4 +1,4 @@
-"""Counts by bitmaps: one bit for each record and condition, combined by AND, and counted for each symbol.
+"""Counts by bitmaps, with one bit for each record and condition. Bits are combined by AND and counted for each symbol.
 
 The records of a block are sorted by symbol, and each symbol starts at a machine word. Counting the bits of a range of
 words then gives the number of selected records with that symbol.
@@ -22,7 +22,7 @@ COMBINATION_BATCH = 32
 MEMORY = 1 << 28
 """The largest size in bytes of the bitmaps of a block."""
 LINES_MEMORY = 1 << 20
-"""The size in bytes of the bitmaps that are passed on together, so that they stay in the cache."""
+"""The size in bytes of the bitmaps that are processed together, so that they stay in the cache."""
 
 
 class WordLayout:
@@ -42,12 +42,12 @@ class WordLayout:
 
 
 FEW_COMBINATIONS = 6
-"""Up to this number of combinations, reading every record is faster than sorting first."""
+"""Up to this number of combinations, reading every record is faster than sorting the records first."""
 
 
 def count_symbols(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
     """Counts the symbols of the records of each combination, some combinations at a time."""
-    is_wasteful = size * WORD_BITS > 2 * block.rows  # most bits would be padding
+    is_wasteful = size * WORD_BITS > 2 * block.rows  # most bits of the bitmaps would be padding
     count_function = count_row_symbols if is_wasteful or len(wheres) <= FEW_COMBINATIONS else count_symbol_bits
     return count_function(work, block, wheres, size)
 
@@ -78,7 +78,7 @@ NumberT = TypeVar("NumberT", bound=np.generic)
 
 
 def split_combinations(work: Workload, wheres: Iterable[int], word_count: int) -> Iterator[list[int]]:
-    """Splits combinations so that the bitmaps of each part fit into memory; similar ones stay together."""
+    """Splits combinations so that the bitmaps of each part fit into memory. Similar combinations stay together."""
     most = max(MEMORY // (8 * max(word_count, 1)), 1)
     part: list[int] = []
     atoms: set[int] = set()
@@ -95,7 +95,7 @@ def split_combinations(work: Workload, wheres: Iterable[int], word_count: int) -
 def arrange_records(
     work: Workload, block: Block, index: Places, wheres: Sequence[int]
 ) -> tuple[list[Codes], dict[int, Mask]]:
-    """The codes and ranges of the records at each index; an index after the last satisfies no condition."""
+    """The codes and ranges of the records at each index. An index after the last record satisfies no condition."""
     used = {number for where in wheres for number in work.wheres[where]}
     columns = {work.atoms[number].column for number in used}
 
@@ -112,7 +112,7 @@ def arrange_records(
 def arrange_bits(
     work: Workload, block: Block, index: Places, wheres: Sequence[int]
 ) -> Iterator[tuple[list[int], BitWords]]:
-    """Yields some combinations at a time with a row of bits each: whether the record at each index satisfies it."""
+    """Yields some combinations at a time, with a bit for each index: whether the record satisfies the combination."""
     codes, ranges = arrange_records(work, block, index, wheres)
     word_count = -(-len(index) // WORD_BITS)
     batch_size = max(min(COMBINATION_BATCH, LINES_MEMORY // (8 * max(word_count, 1))), 1)
@@ -181,7 +181,7 @@ def compute_mask(work: Workload, number: int, codes: Sequence[Codes], ranges: Ma
 def count_members(
     work: Workload, block: Block, places_by_where: Mapping[int, Sequence[int]]
 ) -> Iterator[tuple[int, int, Sequence[int], Counts]]:
-    """Yields each combination with its requested values: its number of records, and of their sets with each value."""
+    """Yields each combination with its number of records, and the number of their sets with each requested value."""
     places = sorted({place for wanted_places in places_by_where.values() for place in wanted_places})
     sets = dict(zip(places, pack_columns(block.published_codes, places), strict=True))
     word_count = -(-block.rows // WORD_BITS)

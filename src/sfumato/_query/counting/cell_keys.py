@@ -1,4 +1,4 @@
-"""Combines the codes of a record in several columns into one integer, its cell."""
+"""Combines the codes of a record in several columns into one integer, which is the record's cell."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def compute_keys(block: Block, columns: Sequence[int], shape: Sequence[int], row
 
 
 def list_cells(work: Workload, wheres: Sequence[int], shape: Sequence[int]) -> tuple[Places, Places]:
-    """The cells of each combination of conditions on all these columns, and their numbers; no condition is a range."""
+    """The cells of each combination of conditions on all these columns, and the numbers of the cells.
+
+    No condition is a range.
+    """
     codes = [[work.atoms[number].codes for number in work.wheres[where]] for where in wheres]
     products = [list(product(*code_lists)) for code_lists in codes]
     combinations = np.array([combined for code_lists in products for combined in code_lists], dtype=np.int64).reshape(

@@ -1,4 +1,4 @@
-"""Queries for many counts at once: a set of sensitive values, and one condition for each of some public columns."""
+"""Queries for many counts at once. A query has a set of sensitive values, and conditions on some public columns."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ class Range:
 
 
 Condition = Scalar | Collection[Scalar] | Range
-"""A public column equals a value, is one of several, or lies in a range; None stands for a missing value."""
+"""A condition that a public column has a value, one of several values, or a value in a range.
+
+None is a missing value.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CountQuery:
-    """Counts the records that satisfy conditions on public columns and hold one of the values.
+    """Counts the records that satisfy conditions on public columns and have one of the values.
 
-    Without values it counts all these records, which is exact.
+    Without values, it counts all records that satisfy the conditions, and the count is exact.
     """
 
     where: Mapping[str, Condition] = field(default_factory=dict)

@@ -1,9 +1,9 @@
 """Chooses the fastest way to count each combination of conditions: cubes, tables of cells, or bitmaps.
 
-A cube costs the same for any number of queries, so columns that are queried together share one as long as it stays
-small. Where one set of columns has many combinations but a cube does not pay, a table maps each cell to its query.
-Where the tables of several column sets share two columns, records are first filtered by these. Bitmaps count all
-others, and always ranges and long lists.
+A cube costs the same for any number of queries. So columns that are queried together share a cube as long as the cube
+stays small. If one set of columns has many combinations but a cube is too expensive, a table maps each cell to its
+query. If the tables of several column sets have two columns in common, records are first filtered by these columns.
+Bitmaps count all other combinations, and always count ranges and long lists.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from sfumato._query.counting.shared_conditions import Workload
 LARGEST_CUBE = 1 << 20
 """The largest cube that combines columns, in cells including symbols."""
 MOST_CELLS = 1 << 25
-"""The cells of all cubes, 256 MiB; a quarter of this is for all tables."""
+"""The largest number of cells of all cubes (256 MiB). All tables together may have a quarter of this number."""
 LARGEST_TABLE = 1 << 22
 """The largest table, in cells."""
 MOST_TRIED = 64
-"""The number of cubes that columns are tried to be merged with; trying thousands would take too long."""
+"""The number of cubes with which a merge is tried. Trying thousands of cubes would take too long."""
 MOST_CELLS_READ = 64
 """Bitmaps count combinations with longer lists than this."""
 
-# Measured on one core, in nanoseconds; only their ratios matter.
+# These costs were measured on one core in nanoseconds. Only their ratios matter.
 CELL, RECORD, RECORD_AND_COLUMN = 1.0, 2.2, 0.15
 LOOKUP_RECORD, TABLE_CELL, FOUND_RECORD = 1.1, 1e-6, 6.0
 COMBINATION, BITMAP_WORD, WORD_AND_CONDITION = 4000.0, 1.2, 0.5
 CHOSEN_CODE = 2.0
-"""The price of each column of each record that a pair selects."""
+"""The cost of each column of each record that a pair selects."""
 BITMAPS, BITMAP = 15.0, 0.06
-"""The prices of each record, before the first combination is counted, and of each condition."""
+"""The cost of each record before the first combination is counted, and the cost of each condition."""
 
 Columns = tuple[int, ...]
 Pair = tuple[int, int]
@@ -51,7 +51,7 @@ class CountingStrategy:
     cell_counters: Sequence[CellCounter]
     bitmap_wheres: Sequence[int]
     sizes: Sequence[int]
-    """The number of codes of each column that cubes and tables have room for."""
+    """The number of codes of each column for which cubes and tables have room."""
 
     def has_room(self, block: Block) -> bool:
         """Whether all codes of a block fit."""
@@ -59,7 +59,7 @@ class CountingStrategy:
 
 
 def choose_strategy(work: Workload, wheres: Sequence[int], symbols: int, block: Block) -> CountingStrategy:
-    """Chooses the counting ways for blocks like this one; it counts codes outside the queries only if they occur."""
+    """Chooses how to count in blocks like this one. Codes outside the queries are counted only if they occur."""
     pricing = _Pricing(work, symbols, block)
     listed = {number for number, atom in work.atoms.items() if len(atom.codes) != 1}
     short = [where for where in wheres if listed.isdisjoint(work.wheres[where]) or _is_short(work, where)]
@@ -102,7 +102,7 @@ def _is_short(work: Workload, where: int) -> bool:
 
 
 class _Pricing:
-    """The cost of each way in one block."""
+    """The cost of each way to count in one block."""
 
     def __init__(self, work: Workload, symbols: int, block: Block) -> None:
         self.work, self.symbols, self.rows = work, symbols, block.rows
@@ -134,12 +134,12 @@ class _Pricing:
         return len(wheres) * price
 
     def price_cheapest(self, columns: Columns, wheres: Sequence[int]) -> float:
-        """The price of the cheapest way without a cube."""
+        """The cost of the cheapest way without a cube."""
         by_bitmaps = self.price_bitmaps(columns, wheres)
         return min(self.price_table(columns, wheres), by_bitmaps) if self.select_fitting([columns]) else by_bitmaps
 
     def choose_tables(self, grouped: Mapping[Columns, Sequence[int]], *, has_bitmaps: bool) -> list[Columns]:
-        """The column sets with a table: each where it costs less, or all if that costs less in total."""
+        """The column sets that get a table: those for which a table costs less, or all if this costs less in total."""
         fitting = self.select_fitting(grouped)
         prices = {columns: self.price_table(columns, grouped[columns]) for columns in fitting}
         by_bitmaps = {columns: self.price_bitmaps(columns, grouped[columns]) for columns in fitting}
@@ -147,7 +147,7 @@ class _Pricing:
         if has_bitmaps or len(fitting) < len(grouped):
             return cheaper
         others = sum(len(grouped[columns]) for columns in fitting if prices[columns] >= by_bitmaps[columns])
-        # Bitmaps must be built first, unless there are only a few combinations, which need none.
+        # Bitmaps must be built first, unless there are only a few combinations.
         first = self.rows * (BITMAPS + BITMAP * len(self.work.atoms)) if others > FEW_COMBINATIONS else 0.0
         mixed = first + sum(min(prices[columns], by_bitmaps[columns]) for columns in fitting)
         shared = sum(
@@ -156,7 +156,7 @@ class _Pricing:
         return fitting if sum(prices.values()) - shared < mixed else cheaper
 
     def select_fitting(self, several: Iterable[Columns]) -> list[Columns]:
-        """The column sets whose tables fit into memory, small ones first."""
+        """The column sets whose tables fit into memory, small tables first."""
         fitting_columns, room = [], float(MOST_CELLS)
         for columns in sorted(several, key=lambda candidate: (compute_volume(self.get_shape(candidate)), candidate)):
             size = compute_volume(self.get_shape(columns))
@@ -166,7 +166,7 @@ class _Pricing:
         return fitting_columns
 
     def choose_shared_pairs(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Pair, list[Columns], float]]:
-        """Pairs of columns that select records first, with the column sets that contain them and the saving."""
+        """Pairs of columns that select records first, with the column sets that contain the pair and the saved cost."""
         pairs_by_columns: dict[Pair, dict[Columns, set[Pair]]] = {}
         for columns, wheres in grouped.items():
             for pair in combinations(columns, 2):
@@ -191,7 +191,7 @@ class _Pricing:
     def compute_saving(
         self, pair: Pair, pairs_by_columns: Mapping[Columns, set[Pair]], prices: Mapping[Columns, float]
     ) -> float:
-        """The saving from reading only the records with one of the queried pairs."""
+        """The cost that is saved by reading only the records with one of the queried pairs."""
         codes = self.codes
         cells = sum(codes[first] * codes[second] for first, second in set[Pair]().union(*pairs_by_columns.values()))
         share = min(cells / compute_volume(self.get_shape(pair)), 1)
@@ -200,7 +200,7 @@ class _Pricing:
         return (1 - share) * sum(prices[columns] for columns in pairs_by_columns) - first
 
     def build_covers(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Columns, list[Columns]]]:
-        """Column sets whose cubes stay small, with the column combinations that each of them answers."""
+        """Column sets whose cubes stay small, with the column combinations that each cube answers."""
         covers: list[tuple[Columns, list[Columns]]] = []
         for columns in sorted(grouped, key=lambda candidate: (self.count_cells(candidate), candidate)):
             first = max(len(covers) - MOST_TRIED, 0)

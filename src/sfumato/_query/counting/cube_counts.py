@@ -1,6 +1,6 @@
-"""Counts by cubes: the symbols of all combinations of some columns, in one pass.
+"""Counts by cubes. A cube counts the symbols of all combinations of some columns in one pass.
 
-A cube costs the same for any number of queries, and also answers those on some of its columns.
+A cube costs the same for any number of queries, and also answers queries on some of its columns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from sfumato._query.counting.shared_conditions import Workload
 
 
 class Cube:
-    """Some columns, with the combinations of conditions that the cube answers; its cells are columns, then symbols."""
+    """Some columns, with the combinations of conditions that the cube answers.
+
+    Cells are ordered by columns, then symbols.
+    """
 
     def __init__(self, columns: tuple[int, ...], shape: tuple[int, ...], wheres: Sequence[int], symbols: int) -> None:
         self.columns, self.shape, self.wheres, self.symbols = columns, shape, wheres, symbols

@@ -1,6 +1,6 @@
-"""Counts the records in files of a release: all files here, or each file where it is stored.
+"""Counts the records in the files of a release. All files are counted on this machine, or each file where it is stored.
 
-Everything that is sent can be pickled, so an engine can count each file, and the counts are added up.
+Everything that is sent can be pickled. So an engine can count each file, and the counts are added up.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ class RecordFiles:
     engine: Engine | None = None
 
     def count_files(self, count: Callable[[Sequence[File]], Result]) -> Iterator[Result]:
-        """Counts all files together here, or each file with an engine."""
+        """Counts all files together on this machine, or each file with an engine."""
         if self.engine is None:
             yield count(self.files)
         else:
-            # The engine may work in another folder.
+            # The engine may have another working folder.
             files = [file.absolute() if isinstance(file, Path) else file for file in self.files]
             yield from self.engine.map_items(count, [(file,) for file in files])
 
 
 @dataclass(frozen=True, eq=False)
 class FileCounter:
-    """The conditions of a workload with the reader of published values; it counts any files of a release."""
+    """The conditions of a workload, with the reader of published values. It can count any files of a release."""
 
     work: Workload
     read: RecordReader
     published_columns: Sequence[str]
-    """The columns that hold published values."""
+    """The columns with published values."""
     schema: pa.Schema
 
     def _read_batches(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
@@ -73,7 +73,7 @@ class FileCounter:
     def count_members(
         self, size: int, places_by_where: Mapping[int, Sequence[int]], files: Sequence[File]
     ) -> tuple[Counts, Counts]:
-        """For each condition, its number of records, and of their sets that contain each listed member."""
+        """For each condition, the number of records, and the number of their sets that contain each listed member."""
         conditions = len(self.work.wheres)
         counts, rows = np.zeros((conditions, size), dtype=np.int64), np.zeros(conditions, dtype=np.int64)
         make, lock = BlockMaker(self.work, self.read), Lock()
@@ -89,12 +89,12 @@ class FileCounter:
         return counts, rows
 
     def read_blocks(self, files: Sequence[File]) -> list[Block]:
-        """Reads the records as codes, which take fewer bytes than counts by bucket would."""
+        """Reads the records as codes, because codes take fewer bytes than counts by bucket."""
         return [*map(BlockMaker(self.work, self.read), self._read_batches(files))]
 
 
 class SymbolCounter:
-    """Counts the symbols of each condition's records, in the fastest ways.
+    """Counts the symbols of each condition's records in the fastest way.
 
     Several threads may add blocks at the same time.
     """
@@ -121,7 +121,7 @@ class SymbolCounter:
                 cells = cell_counter.count(block)
                 with self.lock:
                     self._add_cells(cell_counter, cells)
-        else:  # other values than in the first block
+        else:  # the values differ from those of the first block
             bitmap_wheres = self.conditional_wheres
         if self.unconditional_wheres:
             all_counts = np.bincount(block.published_codes, minlength=self.size).astype(self.symbol_counts.dtype)
@@ -132,7 +132,7 @@ class SymbolCounter:
                 self.symbol_counts[numbers] += counts
 
     def _add_cells(self, cell_counter: CellCounter, cells: Counts) -> None:
-        """Adds new counts; a cube keeps its cells, because it answers more queries than can be written out."""
+        """Adds new counts. A cube keeps its cells, because it answers too many queries to list their counts."""
         if isinstance(cell_counter, Cube):
             cube = self.cubes.get(cell_counter)
             self.cubes[cell_counter] = cells if cube is None else np.add(cube, cells, out=cube)
@@ -151,7 +151,7 @@ class SymbolCounter:
 
 
 def _process_batches(work: Callable[[pa.RecordBatch], None], batches: Iterable[pa.RecordBatch], rows: int) -> None:
-    """Processes every batch, several at a time if there are several."""
+    """Processes every batch, several batches at a time."""
     if rows <= BLOCK_ROWS:
         for batch in batches:
             work(batch)

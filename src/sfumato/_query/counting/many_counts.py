@@ -31,7 +31,7 @@ from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Moments
 
 MOST_COUNTS = 1 << 26
-"""The largest product of combinations and symbols in one pass; more take several passes."""
+"""The largest product of combinations and symbols in one pass. Larger workloads take several passes."""
 
 
 def count_many(
@@ -43,7 +43,7 @@ def count_many(
 ) -> Estimates:
     """Answers many counts in one pass over the release, with the same results as `count` for each.
 
-    The folder holds the tables beside the records. It also holds the records, unless `records` gives their location and
+    The folder has the tables beside the records. It also has the records, unless `records` gives their location and
     engine.
     """
     for query in queries:
@@ -87,9 +87,9 @@ def count_many(
 
 
 def _group_by_wheres(work: Workload) -> Iterator[tuple[list[Places], list[Places] | None]]:
-    """Yields the value sets that share conditions, with the queries of each in the same order.
+    """Yields the value sets that share conditions, with the queries of each value set in the same order.
 
-    An estimator does its work on the records of a condition once for all these sets, and not at all without sets.
+    An estimator processes the records of a condition once for all these sets. Without sets it does not process them.
     """
     groups_by_wheres: dict[bytes, tuple[list[Places], list[Places]]] = {}
     for group, places in _group_by_set(work):
@@ -119,7 +119,7 @@ class BlockCounter:
     records: RecordFiles
     schema: pa.Schema
     has_all_members: bool = False
-    """Whether all members of sets are counted, not only the requested ones."""
+    """Whether all members of sets are counted, and not only the requested members."""
 
     def _make_file_counter(self, read: RecordReader) -> FileCounter:
         return FileCounter(self.work, read, self.manifest.protected_columns, self.schema)
@@ -131,7 +131,7 @@ class BlockCounter:
     def count_members(
         self, read: RecordReader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
     ) -> tuple[Counts, Counts]:
-        """For each condition, its number of records, and of their sets that contain each needed member."""
+        """For each condition, the number of records, and the number of their sets that contain each needed member."""
         work, conditions = self.work, len(self.work.wheres)
         all_places = range(len(self.manifest.domain)) if self.has_all_members else ()
         places_by_where: list[set[int]] = [set(all_places) for _ in range(conditions)]
@@ -152,7 +152,7 @@ class BlockCounter:
         return counts, rows
 
     def load_records(self, read: RecordReader) -> MemoryRecords:
-        """Loads all records into one block, because related records may stand anywhere."""
+        """Loads all records into one block, because related records may be anywhere."""
         all_blocks = [
             block for blocks in self.records.count_files(self._make_file_counter(read).read_blocks) for block in blocks
         ]
@@ -194,7 +194,8 @@ class MemoryRecords:
 
     def count_codes(self, codes: Codes, size: int) -> Counts:
         """For each condition, the number of its records with each code."""
-        # Thousands of conditions times thousands of kinds need much memory, and no count exceeds the records.
+        # A narrow type is used, because counts for thousands of conditions and kinds need much memory and none exceeds
+        # the number of records.
         kind = np.int32 if self.block.rows < 1 << 31 else np.int64
         counting = SymbolCounter(self.work, size, kind)
         counting.add(replace(self.block, published_codes=codes))
@@ -207,7 +208,7 @@ class MemoryRecords:
                 yield places, np.unique(self.work.where_numbers[group]).tolist()
 
     def iter_bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
-        """Yields some conditions at a time with a row of bits each: whether the record at each index satisfies it."""
+        """Yields some conditions at a time, with a bit for each index: whether the record satisfies the condition."""
         return bitmap_counts.arrange_bits(self.work, self.block, index, wheres)
 
     def select(self, rows: Places, codes: Codes) -> MemoryRecords:

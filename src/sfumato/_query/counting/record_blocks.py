@@ -35,13 +35,13 @@ class Block:
     codes: Sequence[Codes]
     """The code of each record, for each queried column."""
     ranges: Mapping[int, Mask]
-    """For each range condition, by its number: whether each record satisfies it."""
+    """For each range condition (by its number), whether each record satisfies the condition."""
     published_codes: Codes
     """The symbol or the bucket of each record, or a row of zeros and ones for each set."""
 
 
 def read_record_schema(paths: Sequence[File], manifest: Manifest) -> pa.Schema:
-    """The schema of the records; it checks that all columns of the release exist and that all files agree."""
+    """The schema of the records. Checks that all columns of the release exist and that all files agree."""
     path = paths[0]
     try:
         schema = pq.read_schema(open_for_arrow(path))
@@ -53,7 +53,7 @@ def read_record_schema(paths: Sequence[File], manifest: Manifest) -> pa.Schema:
 
 
 def count_rows(paths: Sequence[File]) -> int:
-    """The number of records; for an unread file in a store, the largest number that it can hold."""
+    """The number of records. For an unread file in a store, it is the largest possible number."""
     rows = 0
     for path in paths:
         try:
@@ -68,7 +68,7 @@ def count_rows(paths: Sequence[File]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class BlockMaker:
-    """Turns batches into blocks: queried columns, and the published values that the reader needs."""
+    """Turns batches into blocks with the queried columns and the published values that the reader needs."""
 
     work: Workload
     read: RecordReader
@@ -95,7 +95,7 @@ class BlockMaker:
 
 
 def read_batches(paths: Sequence[File], schema: pa.Schema, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Reads the named columns, strings as dictionaries."""
+    """Reads the named columns. Strings are read as dictionaries."""
     texts = [field.name for field in schema if pa.types.is_string(simplify_type(field.type))]
     for path in paths:
         try:
@@ -119,7 +119,7 @@ _COMPARISONS = {">=": pc.greater_equal, ">": pc.greater, "<=": pc.less_equal, "<
 
 
 def find_in_range(array: pa.Array, column: QueriedColumn, asked_range: Range) -> Mask:
-    """Whether each record lies in a range; a missing value lies in no range with a limit."""
+    """Whether each record lies in a range. A missing value lies in no range with a limit."""
     if not asked_range.list_ends():
         return np.ones(len(array), dtype=np.bool_)
     is_encoded = pa.types.is_dictionary(array.type)
@@ -138,7 +138,7 @@ def _compare_values(comparison: str, values: pa.Array, end: Scalar, column: Quer
         comparison_result = _COMPARISONS[comparison](values, _convert_end(end, column.kind))
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise QueryError(
-            f"{end!r} cannot be compared with {column.name!r}, of type {column.kind}.",
+            f"{end!r} cannot be compared with {column.name!r}, which has the type {column.kind}.",
             code="incomparable-value",
             fields={"column": column.name, "type": str(column.kind)},
         ) from error

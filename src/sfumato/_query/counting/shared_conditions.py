@@ -32,10 +32,10 @@ _COMPARABLE_TYPES: Mapping[str, tuple[type, ...]] = {
 
 @dataclass
 class QueriedColumn:
-    """A public column that some query names.
+    """A public column that occurs in a query.
 
-    Its codes first number the queried values, in order of mention and finally in their own order. The missing value
-    follows, and then all other values share one code.
+    Its codes number the queried values, first in order of mention and finally in their own order. The next code stands
+    for the missing value, and the last code for all other values.
     """
 
     name: str
@@ -58,16 +58,18 @@ class QueriedColumn:
         return len(self.codes_by_value) + 2
 
     def encode(self, value: Scalar) -> int | None:
-        """The code of a value; -1 for the missing value, whose code comes later; None if no record can have it."""
+        """The code of a value. It is -1 for the missing value (coded later), and None for an impossible value."""
         if value is None:
             return -1
         converted = self.convert(value)
         return None if converted is None else self.codes_by_value.setdefault(converted, len(self.codes_by_value))
 
     def put_in_order(self) -> list[int]:
-        """Renumbers the queried values in their own order, as releases list them; returns the new codes, missing last.
+        """Renumbers the queried values in their own order, as in releases.
 
-        Where queries name all values of a column, the numbers in the file are then the codes.
+        Returns the new codes; that of the missing value is last.
+
+        If queries name all values of a column, the numbers in the file are then the codes.
         """
         order = sorted(self.codes_by_value)  # type: ignore[type-var]
         place = {value: code for code, value in enumerate(order)}
@@ -92,25 +94,25 @@ class QueriedColumn:
         return converted + 0.0 if isinstance(converted, float) else converted  # zero has one sign
 
     def check(self, value: Scalar) -> None:
-        """Rejects a value of another kind than the column, which is a mistake, not a count of zero."""
+        """Rejects a value whose type does not fit the column, because this is a mistake and not a count of zero."""
         kind = find_field_type(self.kind) or ""
         is_bool = isinstance(value, bool) and kind != "boolean"
         is_moment = isinstance(value, datetime.datetime) and kind == "date"
         if is_bool or is_moment or not isinstance(value, _COMPARABLE_TYPES.get(kind, ())):
             raise QueryError(
-                f"{value!r} cannot be compared with {self.name!r}, which is of type {self.kind}.",
+                f"{value!r} cannot be compared with {self.name!r}, which has the type {self.kind}.",
                 code="incomparable-value",
                 fields={"column": self.name, "type": str(self.kind)},
             )
 
 
 COLUMN_SHIFT = 32
-"""The bits for a condition's number within its column; the column's number stands above them."""
+"""The number of bits for a condition's number within its column. Higher bits have the column's number."""
 
 
 @dataclass(frozen=True)
 class Atom:
-    """One condition: the codes that satisfy it, or a range."""
+    """One condition, given by the codes that satisfy it or by a range."""
 
     column: int
     codes: tuple[int, ...] = ()
@@ -124,14 +126,14 @@ class Workload:
     columns: Sequence[QueriedColumn]
     atoms: Mapping[int, Atom]
     wheres: Sequence[tuple[int, ...]]
-    """Each combination as the numbers of its atoms, in column order, at most one for each column."""
+    """Each combination as the numbers of its conditions in column order, with at most one for each column."""
     sets: Sequence[Places | None]
-    """Sets of domain indices; None for all values, where no estimate is needed."""
+    """Sets of domain indices; None for all values, because then no estimate is needed."""
     where_numbers: Places
     set_numbers: Places
 
     def select_part(self, first: int, last: int) -> tuple[Workload, Places]:
-        """The queries of some of the combinations, and the numbers of these queries."""
+        """The queries with some of the combinations, and the numbers of these queries."""
         if first == 0 and last >= len(self.wheres):
             return self, np.arange(len(self.where_numbers))
         queries = np.flatnonzero((self.where_numbers >= first) & (self.where_numbers < last))
@@ -180,7 +182,7 @@ class _QueryReader:
             query = self._resolve_levels(query)
         try:
             atoms = [atom_numbers[item] for item in query.where.items()]
-        except (KeyError, TypeError):  # a new condition, or a list
+        except (KeyError, TypeError):  # the condition is new, or a list
             atoms = [self._number_condition(*item) for item in query.where.items()]
         atoms.sort()
         where = self.wheres.setdefault(tuple(atoms), len(self.wheres))
@@ -208,7 +210,7 @@ class _QueryReader:
                 continue
             if isinstance(condition, Range):
                 raise QueryError(
-                    f"{name!r} is a level: list the groups to count, not a range.",
+                    f"{name!r} is a level; list the groups to count instead of a range.",
                     code="range-of-level",
                     fields={"column": name},
                 )
@@ -232,9 +234,9 @@ class _QueryReader:
         try:
             key = (name, condition if isinstance(condition, Hashable) else tuple(condition))
             atom_number = self.numbers_by_condition.get(key)
-        except TypeError as error:  # one of several values is itself a collection
+        except TypeError as error:  # one of the values is itself a collection
             raise QueryError(
-                f"{condition!r} cannot be compared with {name!r}: give one value, several values, or a Range.",
+                f"{condition!r} cannot be compared with {name!r}; give one value, several values, or a Range.",
                 code="incomparable-value",
                 fields={"column": name},
             ) from error
@@ -272,7 +274,7 @@ class _QueryReader:
         if column_name is None:
             if name.lower() in {sensitive_name.lower() for sensitive_name in self.manifest.sensitive_columns}:
                 raise QueryError(
-                    f"{name!r} is sensitive: list the values to count, not a condition.",
+                    f"{name!r} is sensitive; list the values to count instead of a condition.",
                     code="condition-on-sensitive-column",
                     fields={"column": name},
                 )
@@ -296,18 +298,21 @@ class _QueryReader:
         return None if len(places) == len(self.places) else places
 
 
-_NO_VALUES = "give the values to count in a list, such as ['HIV'], or give none to count every record."
+_NO_VALUES = "give the values to count in a list, such as ['HIV'], or give no values to count every record."
 
 
 def _make_value_tuple(values: Iterable[Value]) -> tuple[Value, ...]:
-    """The values to count; a string is one value, not its letters."""
+    """The values to count. A string is a single value."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise QueryError(_NO_VALUES, code="invalid-values")
     return tuple(values)
 
 
 def convert_moment(date: datetime.date, kind: pa.DataType) -> datetime.datetime:
-    """Converts a date (as its midnight) or a time (UTC without an offset) for comparison with a time column."""
+    """Converts a date or a time for comparison with a time column.
+
+    A date means its midnight; a time without an offset is UTC.
+    """
     converted = date if isinstance(date, datetime.datetime) else datetime.datetime.combine(date, datetime.time())
     if kind.tz is None:
         return converted if converted.tzinfo is None else converted.astimezone(datetime.UTC).replace(tzinfo=None)
@@ -325,7 +330,7 @@ def _check_ranges(column: QueriedColumn, condition: Condition, bins: Ranges) -> 
     if isinstance(condition, Range):
         labels = ", ".join(map(repr, bins.labels))
         raise QueryError(
-            f"{column.name!r} was published in ranges: list the ranges to count; it has {labels}.",
+            f"{column.name!r} was published in ranges; list the ranges to count. Its ranges are {labels}.",
             code="range-of-ranges",
             fields={"column": column.name},
         )

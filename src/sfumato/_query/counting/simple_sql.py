@@ -23,13 +23,13 @@ _MIRROR_COMPARISONS: dict[type[exp.Expression], type[exp.Expression]] = {
 
 
 class _NotSimple(Exception):
-    """Raised for a query of another form."""
+    """The query has another form."""
 
 
 def parse_simple_count(select: exp.Expression, manifest: Manifest) -> CountQuery | None:
-    """Reads SELECT COUNT(*) whose WHERE joins simple conditions by AND; None for any other form.
+    """Reads SELECT COUNT(*) with a WHERE that joins simple conditions by AND; None for any other form.
 
-    It raises no errors: the general parser handles unrecognised queries and explains mistakes.
+    It raises no errors, because the general parser handles other queries and explains mistakes.
     """
     try:
         where = _find_where(select)
@@ -85,7 +85,7 @@ def _build_query(where: exp.Expression | None, manifest: Manifest) -> CountQuery
 
 
 def _check_range_condition(condition: Condition, edges: Sequence[str] | None) -> Condition:
-    """The condition if it names ranges of a column published in ranges; others follow other rules."""
+    """The condition if it names ranges of a column published in ranges. Other conditions follow other rules."""
     if edges is None:
         return condition
     listed = condition if isinstance(condition, tuple) else (condition,)
@@ -170,7 +170,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def _check_condition_kind(condition: Condition, kind: str) -> Condition:
-    """The condition if its values have the column's own type; otherwise DuckDB has special comparison rules."""
+    """The condition if its values have the type of the column. For other types, DuckDB has special comparison rules."""
     values = condition.list_ends().values() if isinstance(condition, Range) else condition
     for value in values if not isinstance(values, str | int | float | None) else (values,):  # type: ignore[union-attr]
         is_bool = isinstance(value, bool) and kind != "boolean"

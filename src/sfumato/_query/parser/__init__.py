@@ -1,1 +1,1 @@
-"""Parses SQL into trees: the meaning of a question, its allowed constructs, and the estimates it needs."""
+"""Parses SQL into trees. It finds the meaning of a question, its allowed constructs, and the necessary estimates."""

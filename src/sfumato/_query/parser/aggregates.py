@@ -1,4 +1,4 @@
-"""Turns aggregates into sums over records: each record adds a public factor times a score of its sensitive value.
+"""Turns aggregates into sums over records. Each record adds a public factor times a score of its sensitive value.
 
 COUNT adds 1, SUM a column; AVG is a SUM over a COUNT.
 """
@@ -29,9 +29,9 @@ class Total:
 
     condition: Condition
     factor: str | None = None
-    """An expression over public columns; None means 1. Records where it is missing add nothing."""
+    """An expression over public columns; None means 1. Records for which its value is missing add nothing."""
     score: str | None = None
-    """An expression over sensitive columns; None means 1. Records where it is missing add nothing."""
+    """An expression over sensitive columns; None means 1. Records for which its value is missing add nothing."""
 
     @property
     def is_count(self) -> bool:
@@ -78,7 +78,7 @@ class Aggregates:
         return Arithmetic("/", sum_formula, self._add_total(Total(self._split([*where, _make_not_null(value)]))))
 
     def _explain_distinct(self, node: Tree) -> QueryError:
-        """The error for COUNT(DISTINCT); it proposes COUNT(*) where each person has one row."""
+        """Makes the error for COUNT(DISTINCT). It proposes COUNT(*) if each person has one row."""
         manifest = self.session.manifest
         people = " Each person has one row here, so COUNT(*) counts people." if manifest.count_unit == "people" else ""
         if manifest.person_check is not None and manifest.person_check.basis is PersonBasis.STATED:
@@ -86,12 +86,12 @@ class Aggregates:
         try:
             for expression in node.this.expressions:
                 self.resolve(expression)
-        except QueryError as error:  # a patient number, for example, which no release contains
+        except QueryError as error:  # this may be a patient number, for example, which no release contains
             return QueryError(f"{error}{people}", code=error.code, fields=error.fields)
         return QueryError(
-            f"{allowed_sql.write_sql(node)} cannot be answered: a release gives frequencies, but not which values "
-            "occur; count them with GROUP BY. Different values of public columns are counted by a query without "
-            f"sensitive columns.{people}",
+            f"{allowed_sql.write_sql(node)} cannot be answered, because a release gives frequencies and does not "
+            "show which values occur; count the values with GROUP BY. To count distinct values of public columns, "
+            f"write a query without sensitive columns.{people}",
             code="count-of-different-values",
         )
 
@@ -131,7 +131,7 @@ class Aggregates:
         return self._add_total(Total(self._split(where)))
 
     def compute_centre(self, value: Tree) -> float:
-        """The mean of a public expression over all records; zero for a sensitive expression."""
+        """The mean of a public expression over all records. It is zero for a sensitive expression."""
         if not self.names.is_public(value):
             return 0.0
         sql = f"SELECT AVG(CAST({allowed_sql.write_sql(value)} AS DOUBLE)) FROM {self.records}"
@@ -161,7 +161,7 @@ class Aggregates:
                 fields={"aggregate": sql},
             )
         return QueryError(
-            f"{sql!r} cannot be computed from estimates: use + - * / of COUNT, SUM, AVG and numbers, and transform "
+            f"{sql!r} cannot be computed from estimates. Use + - * / of COUNT, SUM, AVG and numbers, or transform "
             "the numbers of the answer yourself.",
             code="not-linear",
         )

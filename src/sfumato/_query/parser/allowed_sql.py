@@ -1,7 +1,7 @@
 """The allowlist of SQL constructs.
 
-Every other construct is rejected, because a question may come from a stranger. No construct on the list reads a file, a
-setting, a clock or a random number.
+Constructs that are not on the list are rejected, because a question may come from a stranger. No construct on the list
+reads a file, a setting, a clock or a random number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Tree = Any
 def _find_classes(names: str) -> tuple[type[exp.Expr], ...]:
     """Looks up constructs by their names in sqlglot.
 
-    An unknown name is an error: the list would allow less than it says.
+    An unknown name is an error, because the list would then allow less than it seems to.
     """
     if lacking := [name for name in names.split() if not hasattr(exp, name)]:
         raise InternalError(
@@ -55,7 +55,7 @@ _FUNCTION_NAMES = (
     "lcm date_diff datediff date_sub datesub left right ifnull"
 )
 FUNCTION_NAMES = frozenset(_FUNCTION_NAMES.split())
-"""Functions of DuckDB that the parser keeps as written."""
+"""Functions of DuckDB that the parser keeps unchanged."""
 
 AGGREGATES = _find_classes("Count CountIf Sum Avg")
 """The aggregates that can be estimated."""
@@ -98,13 +98,13 @@ PUBLIC_FUNCTION_NAMES = FUNCTION_NAMES | frozenset(_PUBLIC_FUNCTION_NAMES.split(
 not allowed."""
 
 STATEMENTS = _find_classes("Describe Summarize Show Pivot")
-"""Statements that are not queries: each is answered, or rejected with a query that works."""
+"""Statements that are not queries. Each is answered, or rejected with a proposal of a query that works."""
 
 _PLAIN_WORD = re.compile(r"[A-Za-z][A-Za-z _]*")
 
 
 def parse(sql: str) -> Tree:
-    """Parses one SELECT, or several joined ones, within the size limits."""
+    """Parses one SELECT or several joined SELECTs, within the size limits."""
     query_size.check_text(sql)
     try:
         trees = sqlglot.parse(sql, dialect="duckdb")
@@ -113,9 +113,11 @@ def parse(sql: str) -> Tree:
     except sqlglot.errors.SqlglotError as error:
         raise QueryError(f"this SQL cannot be parsed: {str(error).splitlines()[0]}", code="invalid-sql") from error
     if len(trees) != 1 or not isinstance(trees[0], (exp.Query, *STATEMENTS)) or "\0" in sql:
-        raise QueryError("ask one SELECT, such as SELECT COUNT(*) FROM release WHERE age > 30.", code="not-one-select")
+        raise QueryError(
+            "write a single SELECT, such as SELECT COUNT(*) FROM release WHERE age > 30.", code="not-one-select"
+        )
     tree: Tree = trees[0]
-    for node in tree.walk():  # a comment could say anything about its neighbours
+    for node in tree.walk():  # a comment could contain anything
         node.comments = None
         node.meta.clear()
     query: Tree = query_size.balance_tree(tree)
@@ -130,7 +132,7 @@ def check(tree: Tree, allowed: tuple[type[exp.Expr], ...], function_names: froze
     for node in tree.walk():
         if not _is_known(node, allowed, function_names):
             raise QueryError(
-                f"{write_sql(node)!r} cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and "
+                f"{write_sql(node)!r} cannot be answered; use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and "
                 "functions of strings, numbers and dates.",
                 code="unsupported-expression",
                 fields={"expression": write_sql(node)},
@@ -138,13 +140,13 @@ def check(tree: Tree, allowed: tuple[type[exp.Expr], ...], function_names: froze
 
 
 class OwnSql(exp.Expression):
-    """SQL from sfumato itself, inserted into a tree unchanged; the parser never creates this node."""
+    """SQL from sfumato itself, which is inserted into a tree unchanged. The parser never creates this node."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
 class OwnColumn(exp.Column):
-    """A column named by sfumato, which no name in a query can refer to; the parser never creates this node."""
+    """A column named by sfumato. No name in a query can refer to it, and the parser never creates this node."""
 
 
 class _Generator(DuckDB.Generator):  # type: ignore[valid-type, misc]
@@ -158,7 +160,7 @@ class _Generator(DuckDB.Generator):  # type: ignore[valid-type, misc]
     part_count = 0
 
     def sql(self, *args: Any, **options: Any) -> str:
-        """Writes a part, within a size limit: a function that DuckDB lacks is expanded into repeated parts."""
+        """Writes a part within a size limit. A function that DuckDB lacks is expanded into repeated parts."""
         self.part_count += 1
         if self.part_count > query_size.MOST_SQL_PARTS:
             raise query_size.explain_too_large(
@@ -183,12 +185,12 @@ def _is_known(node: Tree, allowed: tuple[type[exp.Expr], ...], function_names: f
 
 
 def _is_known_type(node: Tree) -> bool:
-    """Whether a type name is a known one; others would reach DuckDB as written and could contain any code."""
+    """Whether a type name is known. Unknown names would reach DuckDB unchanged and could contain any code."""
     return isinstance(node.this, exp.DataType.Type) and node.this is not exp.DataType.Type.USERDEFINED
 
 
 def _list_texts(arguments: Iterable[object]) -> Iterable[str]:
-    """The plain strings in a node, such as the unit of a date; they are written unchanged."""
+    """The plain strings in a node, such as the unit of a date. These strings are written unchanged."""
     return (argument for argument in arguments if isinstance(argument, str) and argument)
 
 
@@ -198,7 +200,7 @@ def write_sql(tree: Tree) -> str:
 
 
 def split_conjuncts(expression: Tree) -> Iterable[Tree]:
-    """The parts of a condition that AND joins."""
+    """The parts of a condition that are joined by AND."""
     if isinstance(expression, exp.And):
         yield from split_conjuncts(expression.this)
         yield from split_conjuncts(expression.expression)

@@ -18,7 +18,7 @@ LONGEST_NAME = 40
 def make_output_names(expressions: Sequence[Tree]) -> list[str]:
     """A name for each column: its alias, its own name, `n` for COUNT(*), or its words (`avg_stay` for AVG(stay)).
 
-    Different expressions may have the same words; later ones then get a number.
+    If different expressions have the same words, the later names get a number.
     """
     expression_sql = [allowed_sql.write_sql(allowed_sql.unwrap(expression.unalias())) for expression in expressions]
     names = {sql: DEFAULT_COUNT for sql in expression_sql if sql == "COUNT(*)"}

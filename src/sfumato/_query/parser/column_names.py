@@ -1,4 +1,4 @@
-"""Resolves column names: the table of each column, and its role (public or sensitive)."""
+"""Resolves column names to the table and the role (public or sensitive) of each column."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def make_column(table: str, name: str) -> exp.Column:
 
 
 def make_answer_column(name: str) -> exp.Column:
-    """A column of the answer, which no name in a query can refer to."""
+    """A column of the answer. No name in a query can refer to it."""
     return allowed_sql.OwnColumn(this=exp.to_identifier(name, quoted=True))
 
 
 def is_of_answer(column: Tree) -> bool:
-    """Whether a column is one of the answer."""
+    """Whether a column is a column of the answer."""
     return isinstance(column, allowed_sql.OwnColumn)
 
 
@@ -41,17 +41,17 @@ class ColumnNames:
     tables: dict[str, dict[str, Tree]] = field(default_factory=dict)
     """Maps the lower-case names of a table and its column to the column, or to a subquery's expression for it."""
     shared_names: set[str] = field(default_factory=set)
-    """Names that several tables share and USING merges; they refer to the first table."""
+    """Names that several tables share and that USING merges. They refer to the first table."""
     sensitive_columns: set[ColumnKey] = field(default_factory=set)
     """The columns that depend only on the sensitive value."""
     levels: dict[str, dict[str, exp.Column]] = field(default_factory=dict)
     """Maps the name of a sensitive column with a hierarchy to its levels and their columns."""
     size_budget: SizeBudget = field(default_factory=SizeBudget)
-    """The remaining size for expressions of subqueries that replace column names."""
+    """The remaining size for inserting expressions of subqueries instead of column names."""
 
     @classmethod
     def from_manifest(cls, manifest: Manifest) -> ColumnNames:
-        """The columns of the release; queries cannot name the published form of the sensitive ones."""
+        """The columns of the release. Queries cannot name the published form of sensitive columns."""
         columns: dict[str, Tree] = {
             name.lower(): make_column(TABLE, name) for name in (*manifest.public_columns, *manifest.sensitive_columns)
         }
@@ -83,7 +83,9 @@ class ColumnNames:
         """Adds a table beside the release."""
         if table.lower() in self.tables:
             raise QueryError(
-                f"two tables are called {table!r}; rename one with AS.", code="repeated-table", fields={"table": table}
+                f"two tables have the name {table!r}; rename one with AS.",
+                code="repeated-table",
+                fields={"table": table},
             )
         self.tables[table.lower()] = {name.lower(): make_column(table, name) for name in columns}
 
@@ -114,7 +116,7 @@ class ColumnNames:
         if table and table not in self.tables:
             table_names = ", ".join(self.tables)
             raise QueryError(
-                f"there is no table {column.table!r}; there is {table_names}.",
+                f"there is no table {column.table!r}; the tables are {table_names}.",
                 code="unknown-table",
                 fields={"table": column.table},
             )
@@ -129,8 +131,8 @@ class ColumnNames:
         if not matching_tables:
             columns = [spelling for place in searched_tables for spelling in self._list_column_names(place)]
             subject = "the release has" if searched_tables == [TABLE] else "there is"
-            is_text = column.this.quoted and column.name.isidentifier()  # a column of that name would need no quotes
-            hint = f" A string stands in single quotes: {quote_text(column.name)}." if is_text else ""
+            is_text = column.this.quoted and column.name.isidentifier()  # a column with this name would need no quotes
+            hint = f" Write a string in single quotes: {quote_text(column.name)}." if is_text else ""
             raise QueryError(
                 explain_missing_column(column.name, columns, f"{subject} no column") + hint,
                 code="missing-column",

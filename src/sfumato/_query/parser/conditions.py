@@ -1,7 +1,7 @@
 """Splits conditions into a public part, a sensitive part, and a mixed part.
 
 A mixed part becomes a condition on public columns for each value x of the domain, with x inserted. Values with the same
-resulting condition share it. A record's signature says which of these conditions it satisfies.
+resulting condition share this condition. A record's signature shows which of the conditions the record satisfies.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Signature:
         number = self.numbers.setdefault(sql, len(self.numbers))
         if number >= MOST_BITS:
             raise QueryError(
-                f"the conditions distinguish more than {MOST_BITS} values or groups of values; compare the "
-                "sensitive column with fewer values, or ask for the parts one by one.",
+                f"the conditions distinguish more than {MOST_BITS} values or groups of values; compare the sensitive "
+                "column with fewer values, or write several queries.",
                 code="too-many-value-groups",
                 fields={"limit": MOST_BITS},
             )
@@ -120,7 +120,7 @@ class ValueFilter:
 
 @dataclass(frozen=True)
 class Domain:
-    """The domain of the sensitive column; DuckDB evaluates expressions on it by its own rules."""
+    """The domain of the sensitive column. DuckDB evaluates expressions on the domain by its own rules."""
 
     session: Session
     source: FromClause
@@ -137,7 +137,10 @@ class Domain:
         yield from self.session.fetch_rows(f"SELECT {selected_sql} FROM {self.source.values_sql}{clause}")
 
     def match_values(self, conditions: Sequence[str]) -> Mask:
-        """Marks the values that satisfy the conditions; none would be an error, because a typo would look like zero."""
+        """Marks the values that satisfy the conditions.
+
+        If no value does, this is an error, because a typo would look like zero.
+        """
         if not conditions and not self.source.value_joins:
             return np.ones(self.size, dtype=np.bool_)
         is_match = np.zeros(self.size, dtype=np.bool_)
@@ -145,11 +148,11 @@ class Domain:
         if not is_match.any() and not (
             conditions and all(condition.endswith(_NULL_SUFFIX) for condition in conditions)
         ):
-            raise self._explain_no_match()  # IS NULL contains no value that could be misspelt
+            raise self._explain_no_match()  # IS NULL has no value that could be misspelt
         return is_match
 
     def check_joins(self) -> None:
-        """Rejects a join that gives a value several rows; it reads only as many rows as this check needs."""
+        """Rejects a join that gives a value several rows. It reads only as many rows as this check needs."""
         if not self.source.value_joins:
             return
         most = self.size + 1
@@ -166,7 +169,7 @@ class Domain:
     def _explain_no_match(self) -> QueryError:
         manifest = self.session.manifest
         groups = [
-            f"; those of {level!r} are {format_values(tuple(dict.fromkeys(group_names)), MOST_NAMED_VALUES)}"
+            f"; the values of {level!r} are {format_values(tuple(dict.fromkeys(group_names)), MOST_NAMED_VALUES)}"
             for level, group_names in manifest.upper_levels.items()
         ]
         suggestions = [
@@ -182,27 +185,33 @@ class Domain:
         )
 
     def compute_values(self, sql: str) -> list[Any]:
-        """Evaluates an expression of the sensitive columns for each value; None also where a join has no row for it."""
+        """Evaluates an expression of the sensitive columns for each value.
+
+        It is also None if a join has no row for the value.
+        """
         place_values: list[Any] = [None] * self.size
         for place, value in self.fetch_rows([sql]):
             place_values[place] = value
         return place_values
 
     def compute_scores(self, sql: str) -> Floats:
-        """Evaluates a numeric expression for each value; not-a-number where it is missing."""
+        """Evaluates a numeric expression for each value; NaN if it is missing."""
         # DuckDB rejects values that cannot be added up.
         self.session.describe_columns(f"SELECT SUM({sql}) FROM {self.source.values_sql}")
         numbers = self.compute_values(f"CAST({sql} AS DOUBLE)")
         return np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
 
     def make_filter(self, condition: Condition, signature: Signature, *, is_where: bool = False) -> ValueFilter:
-        """Prepares a condition. The public part of a WHERE needs no bits, because only such records are counted."""
+        """Prepares a condition.
+
+        The public part of a WHERE needs no bits, because only records that satisfy it are counted.
+        """
         needed_bits = () if is_where else tuple(signature.add(sql) for sql in condition.public_parts)
         class_bits = tuple(self._find_class_bits(mixed_part, signature) for mixed_part in condition.mixed_parts)
         return ValueFilter(self.match_values(condition.sensitive_parts), needed_bits, class_bits)
 
     def _find_class_bits(self, mixed: Tree, signature: Signature) -> Counts:
-        """For each value, the number of the condition that the mixed part becomes."""
+        """For each value, the number of the condition into which the mixed part turns."""
         atoms = _find_atoms(mixed, self.source.names)
         atom_sql = [allowed_sql.write_sql(atom) for atom in atoms]
         columns_sql = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(atom_sql))
@@ -220,7 +229,7 @@ class Domain:
 
 
 def _is_atom(node: Tree, names: ColumnNames) -> bool:
-    """Whether a node depends only on the sensitive value and is an expression of its own."""
+    """Whether a node depends only on the sensitive value and is a complete expression."""
     return isinstance(node, exp.Condition) and not isinstance(node, exp.If | exp.Tuple) and names.is_sensitive(node)
 
 
@@ -238,7 +247,7 @@ def _find_atoms(expression: Tree, names: ColumnNames) -> list[Tree]:
 
 
 def _substitute_atoms(mixed: Tree, literals: Mapping[str, str], domain: Domain) -> str:
-    """The mixed part with the value of each atom inserted."""
+    """The mixed part, with the value of each sensitive expression inserted."""
 
     def replace_atom(node: Tree) -> Tree:
         domain.session.clock.check()

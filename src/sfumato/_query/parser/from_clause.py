@@ -1,7 +1,7 @@
-"""Reads FROM: the release, subqueries on it, and the analyst's tables joined to it.
+"""Reads FROM, which may have the release, subqueries on the release, and tables of the analyst that are joined to it.
 
 A table joined by public columns is joined to the records. A table joined by the sensitive column is joined to the
-values of the domain. Its columns are then as sensitive as that column, and are estimated like it.
+values of the domain. The columns of such a table are then sensitive and are estimated like the sensitive column.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sfumato.errors import QueryError
 
 VALUES_NAME = "sfumato values"
 VALUES = quote_name(VALUES_NAME)
-"""The domain as a table: the index of each value, and the value in each sensitive column."""
+"""The domain as a table, with the index of each value and its part in each sensitive column."""
 
 
 @dataclass
@@ -66,7 +66,7 @@ def _read_first_table(table: Tree, session: Session) -> FromClause:
     public_queries.check_table(table, session)
     if table.name.lower() != TABLE:
         raise QueryError(
-            f"begin with the release: FROM {TABLE} JOIN {table.name} ...",
+            f"begin FROM with the release: FROM {TABLE} JOIN {table.name} ...",
             code="release-not-first",
             fields={"table": table.name},
         )
@@ -95,8 +95,8 @@ def _read_filter_subquery(subquery: exp.Subquery, session: Session) -> FromClaus
     select: exp.Select = subquery.this
     if not is_filter_only(select):
         raise QueryError(
-            f"a subquery over {TABLE} with sensitive columns may only filter records and select columns; "
-            "aggregate, order and limit in the outer query.",
+            f"a subquery over {TABLE} with sensitive columns may only filter records and select columns; move "
+            "aggregates, ORDER BY and LIMIT to the outer query.",
             code="aggregated-subquery",
         )
     source = read_from_clause(select, session)
@@ -144,8 +144,8 @@ def _join(source: FromClause, join: exp.Join, session: Session) -> None:
         return
     if len(protected) < len(other_keys):
         raise QueryError(
-            f"a join uses {protected[0][1]!r} together with public columns; join by one of the two, and compare the "
-            "other in WHERE.",
+            f"a join uses {protected[0][1]!r} together with public columns; join by either {protected[0][1]!r} or "
+            "the public columns, and compare the others in WHERE.",
             code="join-by-mixed-columns",
             fields={"column": protected[0][1]},
         )
@@ -163,8 +163,9 @@ def _read_joined_table(table: Tree, session: Session) -> tuple[str, str, list[st
     public_queries.check_table(table, session)
     if table.name.lower() == TABLE:
         raise QueryError(
-            f"{TABLE} is joined to itself, which would count a record several times; count in two queries, and "
-            f"join these: WITH a AS (SELECT ... FROM {TABLE} GROUP BY ...), b AS (...) SELECT ... FROM a JOIN b USING "
+            f"{TABLE} is joined to itself, which would count a record several times; count in two queries, and join "
+            f"their results: WITH a AS (SELECT ... FROM {TABLE} GROUP BY ...), b AS (...) SELECT ... FROM a JOIN b "
+            "USING "
             "(...).",
             code="self-join",
         )
@@ -175,7 +176,7 @@ def _read_joined_table(table: Tree, session: Session) -> tuple[str, str, list[st
 def _read_join_condition(
     source: FromClause, join: exp.Join, alias: str, earlier_tables: dict[str, dict[str, Tree]]
 ) -> Tree | None:
-    """The resolved condition of a join; USING compares with the first table that has the column."""
+    """The resolved condition of a join. USING compares with the first table that has the column."""
     if (on := join.args.get("on")) is not None:
         allowed_sql.check(on, allowed_sql.EXPRESSIONS)
         return source.names.resolve(on)
@@ -187,7 +188,7 @@ def _read_join_condition(
         own_column = source.names.tables[alias.lower()].get(name)
         if first is None or own_column is None:
             raise QueryError(
-                f"USING names {column_name.name!r}, which is not a column of both tables.",
+                f"USING names {column_name.name!r}, but this is not a column of both tables.",
                 code="unshared-column",
                 fields={"column": column_name.name},
             )
@@ -197,17 +198,17 @@ def _read_join_condition(
 
 
 def check_unique_records(source: FromClause, session: Session, where: str | None) -> None:
-    """Rejects a join that counts a record several times: its errors would not be independent."""
+    """Rejects a join that counts a record several times, because its errors would not be independent."""
     if not source.record_joins:
         return
     records = source.write_from(f'(SELECT *, ROW_NUMBER() OVER () AS "sfumato row" FROM {RECORDS})')
     clause = f" WHERE {where}" if where else ""
     row, most = f'{quote_name(TABLE)}."sfumato row"', f"(SELECT COUNT(*) + 1 FROM {RECORDS})"
-    joined_sql = f"(SELECT {row} AS r FROM {records}{clause} LIMIT {most})"  # more rows: some records occur twice
+    joined_sql = f"(SELECT {row} AS r FROM {records}{clause} LIMIT {most})"  # with more rows, some records occur twice
     ((rows, distinct),) = session.fetch_rows(f"SELECT COUNT(*), COUNT(DISTINCT r) FROM {joined_sql}")
     if rows != distinct:
         raise QueryError(
-            "the join counts some records several times, which the error bars do not allow for; join a table in "
+            "the join counts some records several times, so the standard errors would be wrong; join a table in "
             "which the columns of the join are unique, or make them unique with SELECT DISTINCT or GROUP BY.",
             code="join-repeats-records",
         )

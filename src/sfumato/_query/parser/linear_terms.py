@@ -1,8 +1,8 @@
 """Splits linear combinations of sums into pieces of records with the same score.
 
-A piece whose score does not depend on the sensitive value is known exactly. Where several factors have scores that are
-not multiples of each other, the pieces form layers. The standard errors of layers are added up, an upper bound for that
-of their sum.
+A piece whose score does not depend on the sensitive value is known exactly. If several factors have scores that are not
+multiples of each other, the pieces form layers. The sum of the layers' standard errors is an upper bound for the
+standard error of their sum.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sfumato._records.tally import COUNT, Tally, WeightTallies
 from sfumato.mechanisms.estimator import SumPiece
 
 ROUNDING = 1e-12
-"""Scores are equal if they differ by less than this share of the largest."""
+"""Scores are equal if they differ by less than this share of the largest score."""
 
 
 def make_weight(factor: str | None) -> str:
@@ -33,7 +33,7 @@ def multiply_weights(one: str, other: str) -> str:
 
 
 def list_products(weights: Iterable[str]) -> list[str]:
-    """The products that must be summed to estimate combinations of some weights with their errors."""
+    """The products of weights whose sums are needed to estimate combinations of the weights with their errors."""
     distinct_weights = sorted(set(weights))
     all_products = [
         *distinct_weights,
@@ -48,7 +48,7 @@ def list_products(weights: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Term:
-    """The contribution of one group and signature: for each weight, a score of the sensitive value."""
+    """The contribution of one group and signature, with a score of the sensitive value for each weight."""
 
     tallies: WeightTallies
     scores: Mapping[str, Floats]
@@ -64,7 +64,7 @@ class Combination:
 
 
 def combine_terms(terms: Sequence[Term], nonnegative_weights: frozenset[str]) -> Combination:
-    """Gathers the terms of a linear combination; `nonnegative_weights` are the weights that are never negative."""
+    """Gathers the terms of a linear combination. `nonnegative_weights` are the weights that are never negative."""
     total_constant = 0.0
     layers: list[dict[tuple[str, bytes], list[SumPiece]]] = []
     for term in terms:
@@ -88,7 +88,7 @@ class _Direction:
 
 
 def _find_directions(term: Term) -> tuple[list[_Direction], float]:
-    """The scores of a term without their constant parts; multiples of each other are merged."""
+    """The scores of a term without their constant parts. Scores that are multiples of each other are merged."""
     directions: list[_Direction] = []
     constant = 0.0
     for weight, theta in term.scores.items():

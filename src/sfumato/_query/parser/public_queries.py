@@ -19,24 +19,26 @@ from sfumato.errors import QueryError
 CommonTables = Mapping[str, Tree]
 """The available common table expressions, by their lower-case names."""
 RELEASE_MARK = "of the release"
-"""The mark on columns of the release during the analysis."""
+"""The mark that columns of the release have during the analysis."""
 
 
 def list_common_tables(select: Tree, outer_tables: CommonTables, size_budget: SizeBudget) -> dict[str, Tree]:
-    """The common table expressions of a query, added to the outer ones; each can use the previous ones."""
+    """The common table expressions of a query, added to the outer ones. Each can use the earlier ones."""
     with_clause = select.args.get("with_") or select.args.get("with")
     common_tables = dict(outer_tables)
     if with_clause is None:
         return common_tables
     if with_clause.args.get("recursive"):
         raise QueryError(
-            "a recursive WITH cannot be answered; write its result into a file and attach it.", code="recursive-query"
+            "a recursive WITH cannot be answered; write its result to a file, and attach this file.",
+            code="recursive-query",
         )
     for definition in with_clause.expressions:
         name = definition.alias.lower()
         if name == TABLE:
             raise QueryError(
-                f"{TABLE!r} is the release; give the common table expression another name.", code="reserved-name"
+                f"{TABLE!r} is the name of the release; give the common table expression another name.",
+                code="reserved-name",
             )
         if definition.args["alias"].args.get("columns"):
             raise QueryError(
@@ -47,7 +49,7 @@ def list_common_tables(select: Tree, outer_tables: CommonTables, size_budget: Si
 
 
 def inline_common_tables(tree: Tree, common_tables: CommonTables, size_budget: SizeBudget) -> Tree:
-    """Inserts every common table expression where it is named, within the size limit."""
+    """Inserts every common table expression at the places where its name occurs, within the size limit."""
     copy = size_budget.copy_tree(tree)
     visible_tables = list_common_tables(copy, common_tables, size_budget)
     for name in ("with_", "with"):
@@ -91,12 +93,12 @@ def has_release(tree: Tree) -> bool:
 
 
 def write_public_query(tree: Tree, session: Session) -> str:
-    """Rewrites a query of public columns: known constructs, known tables, every name quoted."""
+    """Rewrites a query of public columns, with known constructs and tables only, and with every name quoted."""
     allowed_sql.check(tree, allowed_sql.PUBLIC_CONSTRUCTS, allowed_sql.PUBLIC_FUNCTION_NAMES)
     if has_release(tree) and has_sensitive_names(tree, session):
         (name, *_) = session.manifest.sensitive_columns
         raise QueryError(
-            f"a subquery cannot use {name!r}, because it is estimated, not known; use it in WHERE, GROUP BY and "
+            f"a subquery cannot use {name!r}, because this column is estimated; use it in WHERE, GROUP BY and "
             "aggregates of the outer query.",
             code="estimated-column",
             fields={"column": name},
@@ -136,7 +138,10 @@ def _find_outside_tables(tree: Tree) -> set[str]:
 
 
 def decorrelate(tree: Tree) -> Tree:
-    """Rewrites EXISTS (SELECT ... WHERE inner = outer) as outer IN (SELECT inner ...), which can run first."""
+    """Rewrites EXISTS (SELECT ...
+
+    WHERE inner = outer) as outer IN (SELECT inner ...), so that the subquery can run first.
+    """
     copy = tree.copy()
     for exists in list(copy.find_all(exp.Exists)):
         inner = exists.this.this if isinstance(exists.this, exp.Subquery) else exists.this
@@ -196,7 +201,7 @@ def check_table(table: Tree, session: Session) -> None:
 
 
 def _rewrite_ranges(tree: Tree, session: Session) -> Tree:
-    """Rewrites comparisons of ranges with numbers, in each SELECT that reads only the release."""
+    """Rewrites comparisons of ranges with numbers in each SELECT that reads only the release."""
     range_names = {name.lower(): name for name in session.manifest.ranges}
     if not range_names:
         return tree
@@ -226,7 +231,7 @@ def _is_own(column: exp.Column) -> bool:
 
 
 def _check_columns(tree: Tree, session: Session) -> None:
-    """Reports an unknown column with the existing ones, if only one table can have it."""
+    """Reports an unknown column with the existing columns, if only one table can have it."""
     if tree.find(exp.Subquery, exp.Join, exp.Exists) or not has_release(tree) or not isinstance(tree, exp.Select):
         return
     names = ColumnNames.from_manifest(session.manifest)

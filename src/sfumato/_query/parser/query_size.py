@@ -1,8 +1,8 @@
-"""Limits the size of a question: its text, its tree, and the strings that it creates.
+"""Limits the size of a question, that is, of its text, its tree, and the strings that it creates.
 
-DuckDB can be interrupted, but not while it plans a query or works on some thousands of rows. So everything that could
-grow there is measured first: a name that stands for a whole expression, a replacement by a longer string, a
-letter-by-letter comparison of two strings.
+DuckDB can be interrupted, but not while it plans a query or processes a few thousand rows. So everything that could
+grow in this time is measured first, such as names that stand for whole expressions, replacements by longer strings, and
+letter-by-letter comparisons of strings.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ MOST_CHARACTERS = 1 << 16
 MOST_NODES = 20_000
 """The largest number of names, numbers and signs in a question, with all named expressions inserted."""
 MOST_SQL_PARTS = 4 * MOST_NODES
-"""The largest number of parts written for DuckDB, which needs several for some functions."""
+"""The largest number of parts in the SQL for DuckDB. Some functions need several parts."""
 MOST_DEPTH = 150
-"""The deepest nesting. Recursive functions go as deep, with several calls for each level."""
+"""The deepest nesting. Recursive functions reach this depth with several calls for each level."""
 MOST_TABLES = 50
-"""DuckDB takes long to plan more tables, and cannot be interrupted there."""
+"""The largest number of tables. DuckDB takes long to plan more tables, and cannot be interrupted meanwhile."""
 MOST_SETS = 256
 """The largest number of grouping sets in one GROUP BY."""
 MOST_PARTS = 1 << 16
@@ -34,7 +34,7 @@ MOST_WEIGHTS = 2_000
 MOST_ALIAS_NODES = 2_000
 """The largest size that inserted aliases of the SELECT list may add."""
 LONGEST_TEXT = 1 << 16
-"""The longest possible string; DuckDB builds two thousand of them at once."""
+"""The longest possible string. DuckDB builds two thousand strings at once."""
 MOST_LETTER_PAIRS = 1 << 16
 """The largest product of the lengths of two strings in a function that looks at every pair of letters."""
 SCALAR_LENGTH = 64
@@ -50,17 +50,17 @@ _PLAIN_TYPES = exp.DataType.TEXT_TYPES | exp.DataType.NUMERIC_TYPES | exp.DataTy
 
 
 def explain_too_large(limit: int, parts: str) -> QueryError:
-    """The error for a question with too many parts of one kind."""
+    """Makes the error for a question with too many parts of one kind."""
     return QueryError(
-        f"the question is too large: at most {limit:,} {parts}; ask for its parts one by one, or attach long lists as "
-        "a table.",
+        f"the question is too large: it may have at most {limit:,} {parts}. Ask several smaller questions, or attach "
+        "long lists as a table.",
         code="query-too-large",
         fields={"limit": limit},
     )
 
 
 def explain_too_deep() -> QueryError:
-    """The error for a question that is nested too deeply."""
+    """Makes the error for a question that is nested too deeply."""
     return QueryError(
         "the question is nested too deeply; write long conditions as a list (IN), or attach a table.",
         code="query-too-deep",
@@ -80,7 +80,7 @@ def count_nodes(tree: exp.Expr) -> int:
 
 @dataclass
 class SizeBudget:
-    """The remaining size of one question for names that stand for whole expressions."""
+    """The remaining size of a question for inserting expressions instead of their names."""
 
     remaining_nodes: int = MOST_NODES
 
@@ -115,7 +115,10 @@ def check_tree(tree: exp.Expr) -> None:
 
 
 def _count_copies(node: exp.Expr, part: exp.Expr) -> int:
-    """The number of copies that DuckDB makes of a part: the subject of a CASE for each WHEN, a table for each star."""
+    """The number of copies that DuckDB makes of a part.
+
+    It copies the subject of a CASE for each WHEN, and a table for each star.
+    """
     if isinstance(node, exp.Case) and part is node.this:
         return max(1, len(node.args["ifs"]))
     if isinstance(node, exp.Nullif | exp.In | exp.Between) and part is node.this and not isinstance(part, exp.Column):
@@ -137,7 +140,7 @@ def check_sets(group: exp.Group) -> None:
     """Rejects a GROUP BY with too many grouping sets, without building them."""
     if math.prod(_count_sets(grouping) for grouping in group.expressions) > MOST_SETS:
         raise QueryError(
-            f"the query makes more than {MOST_SETS} kinds of subtotals; ask for fewer.",
+            f"the query makes more than {MOST_SETS} kinds of subtotals; use fewer grouping sets.",
             code="too-many-subtotals",
             fields={"limit": MOST_SETS},
         )
@@ -160,7 +163,7 @@ def balance_tree(tree: exp.Expr) -> exp.Expr:
         tops = [node for node in tree.find_all(kind) if not isinstance(node.parent, kind)]
         for top in tops:
             parts = _flatten_chain(top, kind)
-            while len(parts) > 2:  # noqa: PLR2004 - the last two are joined by the top itself
+            while len(parts) > 2:  # noqa: PLR2004 - the top node joins the last two operands
                 pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
                 parts = [kind(this=pair[0], expression=pair[1]) if pair[1:] else pair[0] for pair in pairs]
             top.set("this", parts[0])
@@ -194,7 +197,7 @@ def check_texts(tree: exp.Expr, longest: Callable[[], int]) -> None:
 
 
 def _is_concatenation(node: exp.Expr) -> bool:
-    """Whether a result contains all of its parts: a string, a list, a row."""
+    """Whether a result (a string, a list or a row) contains all of its parts."""
     return isinstance(node, _CONCATENATIONS) or (
         isinstance(node, exp.Anonymous) and node.name.lower() in _CONCATENATION_NAMES
     )
@@ -237,8 +240,8 @@ class _TextMeasurer:
         result_length = self._measure_result(node, lengths)
         if result_length > self.max_length and result_length > max(lengths, default=0):
             raise QueryError(
-                f"the question creates strings of more than {self.max_length:,} letters, or lists of that size; "
-                "join or replace fewer strings, or transform the answer instead.",
+                f"the question creates strings or lists of more than {self.max_length:,} letters; join or replace "
+                "fewer strings, or transform the answer instead.",
                 code="strings-too-long",
                 fields={"limit": self.max_length},
             )
@@ -253,15 +256,15 @@ class _TextMeasurer:
         if isinstance(node, exp.Replace) and isinstance(node.expression, exp.Literal) and node.expression.name:
             return lengths[0] * max(1, -(-lengths[2] // lengths[1]))
         if isinstance(node, _REPLACEMENTS):
-            # Every letter may match; where nothing is matched, every gap between two letters may.
+            # Every letter may match. An empty pattern may match every gap between two letters.
             first, *others = lengths
             return max(first, SCALAR_LENGTH) * (1 + max(others, default=0))
         if isinstance(node, exp.Cast | exp.TryCast) and node.to.this not in _PLAIN_TYPES:
             return LETTERS_PER_BYTE * max(SCALAR_LENGTH, *lengths)
         if _is_text_distance(node) and lengths[0] * lengths[-1] > MOST_LETTER_PAIRS:
             raise QueryError(
-                f"the question compares strings of up to {lengths[0]:,} and {lengths[-1]:,} letters with each "
-                "other, letter by letter; compare their beginnings in a table of your own.",
+                f"the question compares strings of up to {lengths[0]:,} and {lengths[-1]:,} letters with each other, "
+                "letter by letter; compare only the beginnings of these strings, in a table of your own.",
                 code="strings-too-long-to-compare",
             )
         return max(SCALAR_LENGTH, *lengths) if lengths else SCALAR_LENGTH
@@ -271,14 +274,15 @@ class _TextMeasurer:
         self.alias_nodes += parts
         if self.alias_nodes > MOST_ALIAS_NODES:
             raise QueryError(
-                "the question uses its own column names again and again in further columns; write the expressions out.",
+                "the question uses the names of its own columns too often in further columns; write the expressions "
+                "instead of the names.",
                 code="aliases-too-large",
                 fields={"limit": MOST_ALIAS_NODES},
             )
         return max(length, scope.column_length)
 
     def _measure_select(self, select: exp.Select, outer_scope: _Scope) -> int:
-        """Measures a SELECT: it sees the columns of its tables, of outer queries, and its own previous columns."""
+        """Measures a SELECT. It can use the columns of its tables, of outer queries, and its own earlier columns."""
         first = select.args.get("from_") or select.args.get("from")
         sources = [*([] if first is None else [first]), *(select.args.get("joins") or ())]
         source_lengths = [self.measure(item.this, outer_scope) for item in sources]

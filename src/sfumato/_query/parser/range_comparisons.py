@@ -1,4 +1,4 @@
-"""Answers comparisons with a column published in ranges, if they cut between ranges."""
+"""Answers comparisons with a column published in ranges, if the compared number is an edge of a range."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FLIPPED_COMPARISONS: Mapping[type[exp.Expr], type[exp.Expr]] = {
     exp.NEQ: exp.NEQ,
 }
 IsOwn = Callable[[exp.Column], bool]
-"""Whether a column belongs to the release, whatever its name."""
+"""Whether a column belongs to the release, by its mark."""
 
 
 def is_release_column(column: exp.Column) -> bool:
@@ -59,8 +59,8 @@ def is_release_column(column: exp.Column) -> bool:
 def rewrite_by_ranges(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn = is_release_column) -> Tree:
     """Rewrites comparisons of ranges with numbers or dates as lists of ranges.
 
-    A comparison that cuts inside a range is rejected, and so is a string that is not a range: no record can have it, so
-    it is probably a typo.
+    A comparison that cuts inside a range is rejected. A string that is not a range is rejected too, because no record
+    can have it and it is probably a typo.
     """
     if not bins:
         return expression
@@ -110,7 +110,7 @@ def _rewrite_comparison(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own:
         condition = _make_never_true(left)
         return exp.Not(this=exp.paren(condition)) if kind is exp.NEQ else condition
     with_bound = kind in (exp.LTE, exp.GT)
-    if bound is None:  # as strings, [100,120) would come before [20,40)
+    if bound is None:  # if ranges were compared as strings, [100,120) would come before [20,40)
         _check_range(right, left.name, ranges)
         labels = list(ranges.labels[: ranges.labels.index(right.name) + with_bound])
     else:
@@ -139,14 +139,14 @@ def _list_ranges_below(ranges: Ranges, bound: Edge, with_bound: bool, name: str,
 def _explain_cut(ranges: Ranges, name: str, node: Tree) -> QueryError:
     return QueryError(
         f"{allowed_sql.write_sql(node)!r} cuts inside a range of {name!r}, which was published in ranges with the "
-        f"edges {', '.join(ranges.edges)}; each holds its lower edge, so ask with < or >= at an edge.",
+        f"edges {', '.join(ranges.edges)}. Each range includes its lower edge, so compare with < or >= at an edge.",
         code="cut-inside-range",
         fields={"column": name},
     )
 
 
 def _make_never_true(column: Tree) -> Tree:
-    """An expression that is false, and NULL where the column is missing."""
+    """An expression that is false, or NULL if the column is missing."""
     missing = exp.Is(this=column.copy(), expression=exp.Null())
     return exp.paren(exp.And(this=missing, expression=exp.Null()))
 
@@ -180,7 +180,7 @@ def _parse_number(text: str) -> int | float:
 
 
 def _convert_moment(moment: datetime.datetime, edge: datetime.datetime) -> datetime.datetime:
-    """A moment comparable with an edge; without an offset it is in UTC."""
+    """A moment that can be compared with an edge. Without an offset it is in UTC."""
     if (moment.tzinfo is None) == (edge.tzinfo is None):
         return moment
     if moment.tzinfo is None:
@@ -189,7 +189,7 @@ def _convert_moment(moment: datetime.datetime, edge: datetime.datetime) -> datet
 
 
 def check_sum(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn = is_release_column) -> None:
-    """Rejects sums of ranges; comparisons of ranges within a sum are allowed."""
+    """Rejects sums of ranges. Comparisons of ranges within a sum are allowed."""
     for column in expression.find_all(exp.Column):
         if is_own(column) and column.name in bins and not _is_compared(column, expression):
             raise QueryError(

@@ -1,4 +1,4 @@
-"""Reads a SELECT over records: its counts, conditions and groups."""
+"""Reads the counts, conditions and groups of a SELECT over records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Question:
-    """A SELECT over records: the sums of each group, and the formulas over them."""
+    """A SELECT over records, with the sums of each group and the formulas over these sums."""
 
     source: FromClause
     where: Condition
@@ -73,7 +73,7 @@ class SelectReader:
         return split_conditions([check_literals(condition, self.session) for condition in conditions], self.names)
 
     def resolve(self, expression: Tree, allowed: tuple[type[exp.Expr], ...] = allowed_sql.EXPRESSIONS) -> Tree:
-        """Resolves an expression; a name that is not a column may be an alias of the SELECT list."""
+        """Resolves an expression. A name that is not a column may be an alias of the SELECT list."""
         self.session.clock.check()
         expression = public_queries.run_subqueries(expression, self.session)
         allowed_sql.check(expression, allowed)
@@ -83,18 +83,19 @@ class SelectReader:
         """An expression to group by."""
         group_tree = allowed_sql.unwrap(self.resolve(self.resolve_alias(expression)))
         if isinstance(group_tree, exp.Literal) and not group_tree.is_string:
-            raise QueryError("group by columns of the release, by their names.", code="group-by-expression")
+            raise QueryError("group by names of columns of the release.", code="group-by-expression")
         protected = self.names.list_sensitive_names(group_tree)
         if protected and not self.names.is_sensitive(group_tree):
             raise QueryError(
-                f"group by {protected[0]!r} and by public columns separately, not by an expression of both.",
+                f"group by {protected[0]!r} and by public columns separately, and not by an expression that combines "
+                "them.",
                 code="group-by-mixed-columns",
                 fields={"column": protected[0]},
             )
         return group_tree
 
     def resolve_alias(self, expression: Tree) -> Tree:
-        """The expression behind a group: a column, or an output given by its number or alias."""
+        """The expression of a group. It is a column, or an output given by its number or alias."""
         node = allowed_sql.unwrap(expression)
         if isinstance(node, exp.Literal) and node.is_int and 1 <= int(node.name) <= len(self.select.expressions):
             return self._check_no_aggregate(self.select.expressions[int(node.name) - 1].unalias())
@@ -120,23 +121,23 @@ class SelectReader:
         return self.formulas.index(formula)
 
     def explain_ungrouped(self, column: exp.Column) -> QueryError:
-        """The error for a column that is neither a group nor in an aggregate."""
+        """Makes the error for a column that is neither a group nor in an aggregate."""
         if (column.table, column.name) in self.names.sensitive_columns:
             return QueryError(
-                f"the {column.name!r} of single rows is protected, so it cannot be selected; count it instead, with "
-                f"GROUP BY {quote_if_needed(column.name)}.",
+                f"the {column.name!r} of single rows is protected, so it cannot be selected; count its values "
+                f"instead, with GROUP BY {quote_if_needed(column.name)}.",
                 code="protected-rows",
                 fields={"column": column.name},
             )
         return QueryError(
-            f"{column.name!r} is neither an aggregate nor a group; add it to GROUP BY, or aggregate it.",
+            f"{column.name!r} is neither an aggregate nor a group; add this column to GROUP BY, or aggregate it.",
             code="not-grouped",
             fields={"column": column.name},
         )
 
 
 def _has_name(expression: Tree) -> bool:
-    """Whether an output column has a name: an alias, or `chapter` in `diagnosis.chapter`."""
+    """Whether an output column has a name, such as an alias, or `chapter` in `diagnosis.chapter`."""
     return isinstance(expression, exp.Alias) or (isinstance(expression, exp.Column) and bool(expression.table))
 
 
@@ -146,7 +147,7 @@ def is_aggregate(expression: Tree) -> bool:
 
 
 def list_number_columns(name: str) -> list[str]:
-    """The columns of a number: itself, its standard error, and the two ends of its interval."""
+    """The columns of a number: the number itself, its standard error, and the two ends of its interval."""
     return [name, f"{name}_se", f"{name}_low", f"{name}_high"]
 
 

@@ -1,7 +1,7 @@
 """Expresses STDDEV, VAR, COVAR, CORR and REGR as formulas of sums.
 
-All follow from the number of records and the sums of the numbers, their squares and their product. Public numbers are
-centred first; this changes no result but keeps large squares from swallowing small differences.
+All of these functions follow from the number of records and the sums of the numbers, their squares and their product.
+Public numbers are centred first. This does not change the result, but avoids that large squares hide small differences.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SumBuilder(Protocol):
         ...
 
     def compute_centre(self, value: Tree) -> float:
-        """A number near the mean of an expression; zero where none is known."""
+        """A number near the mean of an expression; zero if no such number is known."""
         ...
 
     def resolve(self, expression: Tree) -> Tree:
@@ -39,7 +39,7 @@ class SumBuilder(Protocol):
 
 @dataclass(frozen=True)
 class _Moments:
-    """The sums behind all functions of two numbers y and x, both shifted by known amounts."""
+    """The sums that all functions of two numbers y and x need. Both numbers are shifted by known amounts."""
 
     count: Formula
     y: Formula

@@ -1,6 +1,6 @@
-"""Computes new columns of rows: with DuckDB for known values, as formulas for estimates.
+"""Computes new columns of rows. DuckDB computes known values, and estimates become formulas.
 
-An expression that would show an estimate without its error, such as a string made from it, is rejected.
+An expression that would show an estimate without its error is rejected, such as a string made from the estimate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sfumato._records.sql_quoting import quote_name
 from sfumato.errors import QueryError
 
 Getter = Callable[[int], Any]
-"""Returns the value of a row, by its number."""
+"""A function that returns the value of the row with a number."""
 
 _FUNCTIONS: Mapping[type[exp.Expr], Function] = {
     exp.Sqrt: scalar_functions.SquareRoot(),
@@ -39,7 +39,7 @@ _PREDICATES = (exp.Predicate, exp.Connector, exp.Not)
 
 
 def is_number(tree: Tree, rows: EstimateRows) -> bool:
-    """Whether an expression is a number computed from estimates, without choosing by them."""
+    """Whether an expression is a number computed from estimates, without a choice that depends on estimates."""
     node = allowed_sql.unwrap(tree)
     if not rows.list_estimates(node) or isinstance(node, _PREDICATES):
         return False
@@ -63,7 +63,7 @@ def add_columns(context: PlanContext, rows: EstimateRows, columns: Mapping[str, 
 
 
 def _rename_known(rows: EstimateRows, columns: Mapping[str, Tree]) -> tuple[EstimateRows, Mapping[str, Tree]]:
-    """Renames those columns that exist already, and returns the others."""
+    """Renames the columns that exist already, and returns the others."""
     table, estimated = rows.table, rows.estimate_columns
     known_columns = {name: tree.name for name, tree in columns.items() if is_of_answer(tree)}
     for name, source_name in known_columns.items():
@@ -84,7 +84,7 @@ class _ColumnComputer:
         self.values_by_column: dict[str, list[Any]] = {}
 
     def request_column(self, tree: Tree) -> str:
-        """Requests an expression from DuckDB, unless it is an existing column; returns the name of its column."""
+        """Requests an expression from DuckDB unless it is an existing column. Returns the name of its column."""
         if is_of_answer(tree):
             return str(tree.name)
         return self.names_by_sql.setdefault(allowed_sql.write_sql(tree), f"asked {len(self.names_by_sql)}")
@@ -98,7 +98,7 @@ class _ColumnComputer:
                 self.table = self.table.append_column(name, table.column(name))
 
     def get_column(self, name: str) -> pa.ChunkedArray:
-        """An existing column, or one that DuckDB computed."""
+        """An existing column, or a column that DuckDB computed."""
         return self.table.column(name)
 
     def _make_getter(self, tree: Tree) -> Getter:
@@ -164,7 +164,7 @@ class _ColumnComputer:
         return join
 
     def _choose_formula(self, node: Tree) -> Callable[[int], Formula | None]:
-        """Selects the first of several numbers whose condition holds."""
+        """Selects the first of several numbers whose condition is true."""
         conditions, branches = _split_cases(node)
         if isinstance(node, exp.Case | exp.If) and self.context.is_uncertain(self.rows, conditions):
             self.context.has_uncertain_case = True
@@ -180,7 +180,7 @@ class _ColumnComputer:
 
 
 def _split_cases(node: Tree) -> tuple[list[Tree], list[Tree]]:
-    """The conditions and the numbers of CASE, IF, COALESCE and NULLIF; the first true condition decides."""
+    """The conditions and the numbers of CASE, IF, COALESCE and NULLIF. The first true condition decides."""
     if isinstance(node, exp.Coalesce):
         item = [node.this, *node.expressions]
         return [exp.Not(this=exp.Is(this=exp.paren(one.copy()), expression=exp.Null())) for one in item], item
@@ -247,7 +247,7 @@ def _apply_function(function: Function, inner: Callable[[int], Formula | None]) 
 
 
 def explain_unknown_function(node: Tree) -> QueryError:
-    """The error for a function of an estimate without a known error."""
+    """Makes the error for a function that gives an estimate no known error."""
     name = node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()
     return QueryError(
         f"{name} of an estimate has no known error; use + - * /, ROUND, CAST to a number, LN, LOG, EXP, SQRT, ABS, "

@@ -1,6 +1,6 @@
-"""Intermediate rows of a query for DuckDB: values, and for each estimate the number of its formula.
+"""Intermediate rows of a query for DuckDB. They have values, and the number of the formula of each estimate.
 
-DuckDB groups, filters and orders the rows. The formula number of an estimate goes wherever DuckDB puts the estimate.
+DuckDB groups, filters and orders the rows. DuckDB moves the formula number of an estimate together with the estimate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sfumato._records.sql_quoting import quote_name
 from sfumato.errors import QueryError
 
 LINE = "line"
-"""The column that keeps rows in their order."""
+"""The column that keeps the order of the rows."""
 MOST_ROWS = 100_000
 NULL_NOTE = "no number (NULL in SQL)"
 SCALAR = "s"
@@ -31,7 +31,7 @@ _ROWS = "sfumato rows"
 
 
 def is_scalar(column: str) -> bool:
-    """Whether a column holds the single number of a subquery, equal in all rows."""
+    """Whether a column has the single number of a subquery, which is equal in all rows."""
     return column.startswith(SCALAR)
 
 
@@ -42,7 +42,7 @@ def name_formula_column(column: str) -> str:
 
 @dataclass(frozen=True)
 class EstimateRows:
-    """A table with internal column names, some of whose columns are estimates."""
+    """A table with internal column names. Some of its columns are estimates."""
 
     table: pa.Table
     estimate_columns: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ class PlanContext:
     has_uncertain_case: bool = False
     """Whether CASE chose between numbers by an estimate."""
     uncertain_columns: set[str] = field(default_factory=set)
-    """The columns that depend on choices by estimates, and have no error of their own."""
+    """The columns that depend on choices by estimates and have no known error."""
     most_rows: int = 0
     _name_count: int = 0
 
@@ -149,14 +149,14 @@ class PlanContext:
         return EstimateRows(table, rows.estimate_columns | set(columns))
 
     def read_column(self, rows: EstimateRows, column: str) -> list[Any]:
-        """The displayed content of a column: estimates or values."""
+        """The displayed content of a column, which is estimates or values."""
         if column not in rows.estimate_columns:
             return list(rows.table.column(column).to_pylist())
         numbers = rows.table.column(name_formula_column(column)).to_pylist()
         return [Estimate.missing(NULL_NOTE) if number is None else self.sums.estimate(number) for number in numbers]
 
     def is_count(self, rows: EstimateRows, column: str) -> bool:
-        """Whether every estimate of a column is a single COUNT(*)."""
+        """Whether every estimate in a column is a single COUNT(*)."""
         numbers = rows.table.column(name_formula_column(column)).to_pylist()
         return all(number is not None and self.sums.is_count(number) for number in numbers)
 
@@ -167,7 +167,7 @@ class PlanContext:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a query: rows, and the displayed columns with their names."""
+    """The result of a query, with rows and the displayed columns and their names."""
 
     rows: EstimateRows
     output_columns: tuple[tuple[str, str], ...]

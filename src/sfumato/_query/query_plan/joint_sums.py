@@ -1,7 +1,7 @@
-"""The sums of all rows of all parts of a query, with the error of any linear combination.
+"""The sums in all rows of all parts of a query, with the error of any linear combination.
 
-Rows of one part rest on the same records, so their errors depend on each other and are computed jointly. Errors of
-several parts of a query are added up, which is an upper bound.
+Rows of one part come from the same records, so their errors depend on each other and are computed jointly. The errors
+of several parts of a query are added up, which gives an upper bound.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from sfumato._records.tally import Key
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Method, Moments
 
-JOINT_ERROR = "estimates of several parts of the query, with their errors added up"
+JOINT_ERROR = "combination of estimates from several parts of the query; its error is the sum of their errors"
 
 
 NOT_COMBINED = (
-    "a median or quantile can be scaled, rounded and compared, but has no known error in combination with another "
-    "estimate; select the two as separate columns."
+    "a median or quantile can be scaled, rounded and compared, but its combination with another estimate has no "
+    "known error; select the two numbers as separate columns."
 )
 
 
@@ -55,11 +55,11 @@ class _Leaf:
 
 @dataclass
 class JointSums:
-    """Every sum of a query under its own number, and the formulas over them."""
+    """All numbered sums of a query, and the formulas over these sums."""
 
     method: Method[object]
     leaves: list[_Leaf | Estimate] = field(default_factory=list)
-    """Sums of rows, and other numbers that have an estimate of their own."""
+    """The sums of rows, and other numbers with their own estimates."""
     formulas: list[Formula] = field(default_factory=list)
     """The formulas of the columns of rows, by their numbers."""
     _numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class JointSums:
         return self.evaluate(self.formulas[number])
 
     def evaluate(self, formula: Formula) -> Estimate:
-        """Estimates a formula; each only once."""
+        """Estimates a formula. Each formula is estimated only once."""
         if formula not in self._estimates:
             self._estimates[formula] = evaluate_formula(formula, self.row)
         return self._estimates[formula]
@@ -119,12 +119,12 @@ class JointSums:
         return isinstance(leaf, _Leaf) and leaf.is_count
 
     def is_exact(self, number: int) -> bool:
-        """Whether a formula is known to have no error, judging by its sums."""
+        """Whether the sums of a formula show that it has no error."""
         return all(self.estimate_total(leaf).is_exact for leaf in list_sums(self.formulas[number]))
 
     @property
     def row(self) -> RowSums:
-        """All sums, as if they belonged to one row."""
+        """All sums in the form of a single row."""
         return RowSums(
             self.estimate_total,
             self.estimate_combination,

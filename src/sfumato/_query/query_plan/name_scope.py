@@ -1,4 +1,4 @@
-"""Resolves names in a SELECT over rows: columns, and aliases of the SELECT list."""
+"""Resolves the names of columns and of aliases in a SELECT over rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sfumato.errors import QueryError
 def replace_aliases(
     tree: Tree, aliases: Mapping[str, Tree], is_column: Callable[[str], bool], size_budget: SizeBudget
 ) -> Tree:
-    """Replaces aliases by their expressions, where no column has the name.
+    """Replaces aliases by their expressions if no column has the same name.
 
     Within an aggregate, a name always refers to a column.
     """
@@ -33,7 +33,7 @@ def replace_aliases(
 
 
 def _is_aggregated(node: Tree) -> bool:
-    """Whether a column stands in an aggregate of a group, not of a window."""
+    """Whether a column is in an aggregate of a group and not of a window."""
     around = node.find_ancestor(exp.AggFunc, exp.Filter, exp.Window, exp.Query)
     return isinstance(around, exp.AggFunc | exp.Filter) and not isinstance(around.parent, exp.Window)
 
@@ -50,7 +50,7 @@ def replace_named_windows(select: exp.Select, size_budget: SizeBudget) -> exp.Se
         definition = windows_by_name.get(alias.name.lower())
         if definition is None:
             raise QueryError(
-                f"there is no window {alias.name!r}; define it: WINDOW {alias.name} AS (...).",
+                f"there is no window {alias.name!r}; define it with WINDOW {alias.name!r} AS (...).",
                 code="unknown-window",
                 fields={"window": alias.name},
             )
@@ -79,7 +79,9 @@ class Scope:
         """Adds a table with the internal names of its columns."""
         if table.lower() in self.tables:
             raise QueryError(
-                f"two tables are called {table!r}; rename one with AS.", code="repeated-table", fields={"table": table}
+                f"two tables have the name {table!r}; rename one with AS.",
+                code="repeated-table",
+                fields={"table": table},
             )
         self.tables[table.lower()] = {name.lower(): (name, own) for name, own in columns.items()}
 
@@ -105,7 +107,7 @@ class Scope:
             )
         if table and table not in self.tables:
             raise QueryError(
-                f"there is no table {column.table!r}; there is {', '.join(self.tables) or 'none'}.",
+                f"there is no table {column.table!r}; the tables are {', '.join(self.tables) or 'none'}.",
                 code="unknown-table",
                 fields={"table": column.table},
             )
@@ -131,10 +133,10 @@ class Scope:
         return self.tables[matching_tables[0]][name][1]
 
     def expand_star(self, table: str = "", excluded_names: frozenset[str] = frozenset()) -> list[tuple[str, Tree]]:
-        """All columns, or those of one table, with their names."""
+        """All columns or all columns of one table, with their names."""
         if table and table.lower() not in self.tables:
             raise QueryError(
-                f"there is no table {table!r}; there is {', '.join(self.tables)}.",
+                f"there is no table {table!r}; the tables are {', '.join(self.tables)}.",
                 code="unknown-table",
                 fields={"table": table},
             )

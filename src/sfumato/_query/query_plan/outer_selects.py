@@ -1,4 +1,4 @@
-"""Reads a SELECT over the results of other queries: its groups and aggregates over the columns in FROM."""
+"""Reads a SELECT over the results of other queries, with its groups and aggregates over the columns in FROM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sfumato._query.query_plan.name_scope import Scope, replace_aliases
 from sfumato._query.query_plan.select_clauses import Ending, find_aggregates
 from sfumato.errors import QueryError
 
-# The clauses of a SELECT, in the order in which they can use names: columns first, then filters.
+# The clauses of a SELECT, in the order in which they can use names (first columns, then filters).
 
 
 class RowRewriter(Protocol):
@@ -35,7 +35,7 @@ class RowRewriter(Protocol):
 
 @dataclass
 class Clauses:
-    """The parts of one SELECT, whose subqueries `prepared` has already replaced."""
+    """The parts of one SELECT. In `prepared`, its subqueries are already replaced."""
 
     select: exp.Select
     prepare: Callable[[Tree], Tree]
@@ -122,7 +122,7 @@ class Clauses:
 
 
 def _is_never_column(name: str) -> bool:
-    """Always False: after the SELECT list, an alias has precedence over a column."""
+    """Always False, because after the SELECT list an alias has precedence over a column."""
     return False
 
 
@@ -130,7 +130,9 @@ def replace_output_number(node: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
     """The output column that a number refers to."""
     if not 1 <= int(node.name) <= len(outputs):
         raise QueryError(
-            f"ORDER BY {node.name} names no column of the answer.", code="unknown-order", fields={"name": node.name}
+            f"ORDER BY {node.name} is not the number of a column of the answer.",
+            code="unknown-order",
+            fields={"name": node.name},
         )
     return outputs[int(node.name) - 1][1]
 
@@ -213,7 +215,7 @@ class RowSelect:
         return resolved_tree
 
     def rewrite(self, tree: Tree) -> Tree:
-        """The expression over the rows, or over their groups if there are any."""
+        """The expression over the rows, or over the groups of rows if there are groups."""
         if not self.has_groups:
             return self.resolve(tree)
         holder = exp.Paren(this=self.scope.resolve(tree))
@@ -231,7 +233,8 @@ class RowSelect:
         for column in row_tree.find_all(exp.Column):
             if is_of_answer(column) and column.name not in own_names and not is_scalar(column.name):
                 raise QueryError(
-                    f"{self._find_column_name(column.name)!r} is neither an aggregate nor a group; add it to GROUP BY.",
+                    f"{self._find_column_name(column.name)!r} is neither an aggregate nor a group; add this column "
+                    "to GROUP BY.",
                     code="not-grouped",
                     fields={"column": self._find_column_name(column.name)},
                 )

@@ -1,8 +1,8 @@
 """Estimates medians and quantiles of public numbers under a protected condition.
 
-The records of a group are counted up to each value of the number, or up to each of a limited number of points. These
-counts, made monotone, give the quantile. The errors of the count up to a point, minus the share of all records, give
-the interval.
+For each value of the number, or for a limited number of points, the records of a group up to this value are counted.
+After these counts are made monotone, they give the quantile. The interval follows from the errors of the count up to a
+point minus the share of all records.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from sfumato.mechanisms.estimator import Method, Moments
 
 MOST_POINTS = 200
 """The largest number of points of a distribution."""
-QUANTILES = "quantiles of the estimated distribution, with the interval of a band around it"
-COARSE_NOTE = f"rounded up to the next of {MOST_POINTS} points, because the column has very many values"
+QUANTILES = "quantile of the estimated distribution, with a confidence interval from a band around the distribution"
+COARSE_NOTE = f"rounded up to the next of {MOST_POINTS} points, because the column has too many values"
 NO_RECORD = "no record satisfies the condition"
 _ONE_SIGMA_LEVEL = 0.6826894921370859
 _KINDS = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile)
@@ -76,8 +76,8 @@ def _parse_share(node: Tree | None) -> float:
     share_tree = None if node is None else allowed_sql.unwrap(node)
     if not isinstance(share_tree, exp.Literal) or share_tree.is_string or not 0 <= float(share_tree.name) <= 1:
         raise QueryError(
-            "a quantile needs one number from 0 to 1, such as QUANTILE_CONT(stay, 0.9); ask for several quantiles "
-            "one by one.",
+            "a quantile needs one number from 0 to 1, such as QUANTILE_CONT(stay, 0.9); for several quantiles, "
+            "select several columns.",
             code="invalid-quantile",
         )
     return float(share_tree.name)
@@ -111,7 +111,7 @@ class Distribution:
                 self.cells.setdefault((*key, None, *cell.sensitive_key), []).append((float(point), cell))  # type: ignore[arg-type]
 
     def _choose_points(self, records: str, value: str) -> Floats | None:
-        """Selects points, if there are too many values to use each."""
+        """Selects points if there are too many values to use all of them."""
         number = f"CAST({value} AS DOUBLE)"
         ((values, is_finite),) = self.session.fetch_rows(
             f"SELECT COUNT(DISTINCT {number}), BOOL_AND(ISFINITE({number})) FROM {records}"
@@ -129,7 +129,7 @@ class Distribution:
         return np.unique(np.array(quantile_points, dtype=np.float64))
 
     def _write_group(self, value: str) -> str:
-        """The SQL of the group of a number: itself, or the first point that is not below it."""
+        """The SQL of the group of a number. The group is the number itself, or the first point that is not below it."""
         number = f"CAST({value} AS DOUBLE)"
         if self.points is None:
             return number
@@ -150,7 +150,7 @@ class Distribution:
         ]
         total = sum(counts)
         if total <= 0:
-            return Estimate.missing("about no record satisfies the condition")
+            return Estimate.missing("by the estimate, about 0 records satisfy the condition")
         cumulative = fit_isotonic(np.cumsum(counts))
         value = _find_quantile(points, cumulative, total, request)
         excess = [so_far - request.share * total for so_far in accumulate(counts)]
@@ -160,7 +160,7 @@ class Distribution:
         errors = [error for error in crossing_errors if error is not None]
         if len(errors) < len(points):
             raise QueryError(
-                "this method gives no errors, so it supports no quantiles; use the default method.",
+                "this method gives no errors, so it cannot estimate quantiles; use the default method.",
                 code="method-without-errors",
                 fields={"operation": "quantile"},
             )
@@ -175,9 +175,9 @@ class Distribution:
 
 
 def _estimate_standard_error(crossing: Crossing, cumulative: Floats, value: float) -> float:
-    """The standard error of a quantile: the error of the distribution divided by the density of records around it.
+    """The standard error of a quantile: the error of the distribution divided by the density around the quantile.
 
-    Where many records share few values, the interval may be a single value; the error is not zero then.
+    If many records share few values, the interval may be a single value, although the error is not zero.
     """
     points = crossing.points
     place = int(np.argmin(np.abs(np.array(points) - value)))
@@ -190,7 +190,7 @@ def _estimate_standard_error(crossing: Crossing, cumulative: Floats, value: floa
 
 
 def fit_isotonic(numbers: Floats) -> Floats:
-    """The nearest non-decreasing numbers: decreasing neighbours are replaced by their mean until none is left."""
+    """The nearest non-decreasing numbers. Decreasing neighbours are replaced by their mean until there are none."""
     means: list[float] = []
     sizes: list[int] = []
     for number in numbers.tolist():
@@ -204,7 +204,10 @@ def fit_isotonic(numbers: Floats) -> Floats:
 
 
 def _find_quantile(points: Sequence[float], cumulative: Floats, total: float, quantile: QuantileRequest) -> float:
-    """The point where a distribution reaches a share of the records, between two values for a continuous quantile."""
+    """The point where a distribution reaches a share of the records.
+
+    For a continuous quantile it may lie between two values.
+    """
 
     def at_rank(rank: float) -> float:
         return points[min(int(np.searchsorted(cumulative, rank - 1e-9 * total)), len(points) - 1)]

@@ -1,4 +1,4 @@
-"""Answers a query tree: SELECT over records, SELECT over rows, UNION ALL, and subqueries."""
+"""Answers a query tree of SELECTs over records, SELECTs over rows, UNION ALL, and subqueries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CLAUSES = {
 
 @dataclass
 class QueryReader:
-    """Reads queries; a query that occurs twice within another is answered once."""
+    """Reads queries. A query that occurs twice within another query is answered once."""
 
     context: PlanContext
     size_budget: SizeBudget = field(default_factory=SizeBudget)
@@ -80,11 +80,12 @@ class QueryReader:
         if isinstance(tree, exp.SetOperation):
             return self._read_union(tree)
         if not isinstance(tree, exp.Select):
-            raise QueryError("ask one SELECT, or several joined by UNION ALL.", code="not-one-select")
+            raise QueryError("write one SELECT, or several SELECTs joined by UNION ALL.", code="not-one-select")
         refused_clauses = [name for name, value in tree.args.items() if value and name not in _CLAUSES]
         if refused_clauses:
             raise QueryError(
-                f"{refused_clauses[0].strip('_').upper()} cannot be answered with a protected column; remove it.",
+                f"{refused_clauses[0].strip('_').upper()} cannot be answered with a protected column; remove this "
+                "clause.",
                 code="unsupported-clause",
                 fields={"clause": refused_clauses[0].strip("_").upper()},
             )
@@ -103,7 +104,7 @@ class QueryReader:
     # ---------------------------------------------------------------------------------------------------------- records
 
     def read_records(self, select: exp.Select, *, is_outer: bool = False, value_mask: Mask | None = None) -> Result:
-        """Answers a SELECT over records, or over those with one value; it returns only numbers of groups."""
+        """Answers a SELECT over all records, or over the records with one value. It returns only numbers of groups."""
         select = self._fill_where(select, in_where=True)
         block = RecordSelect(SelectReader(select, self.session), self.session)
         expressions = [expression.unalias() for expression in select.expressions]
@@ -130,7 +131,10 @@ class QueryReader:
         return finish_select(self.context, rows, ending, is_outer=is_outer)
 
     def _fill_where(self, select: exp.Select, *, in_where: bool) -> exp.Select:
-        """Fills in the results of subqueries in the conditions of a SELECT; each runs first and on its own."""
+        """Inserts the results of subqueries into the conditions of a SELECT.
+
+        Each subquery runs first and on its own.
+        """
         copy = select.copy()
         where = copy.args.get("where")
         if where is not None:
@@ -145,7 +149,7 @@ class QueryReader:
                 parent.set("query", self._make_list(query))
             elif is_record:
                 raise QueryError(
-                    "a condition on single records cannot compare with an estimate; ask for the estimate first and "
+                    "a condition on single records cannot compare with an estimate; query the estimate first and "
                     "write it as a number, or compare in HAVING.",
                     code="condition-on-estimate",
                 )
@@ -181,7 +185,7 @@ class QueryReader:
             result = self.read_subquery(query)
             if len(result.output_columns) != 1 or result.rows.table.num_rows > 1:
                 raise QueryError(
-                    "a subquery in an expression must return one number: one column and one row.",
+                    "a subquery in an expression must return one number, in one column and one row.",
                     code="subquery-not-scalar",
                 )
             name = self.context.make_name(SCALAR)
@@ -190,7 +194,7 @@ class QueryReader:
         return holder.this.pop()
 
     def _is_number(self, query: Tree) -> bool:
-        """Whether a subquery stands for one value, known or estimated."""
+        """Whether a subquery stands for a single known or estimated value."""
         return not isinstance(query.parent, exp.In | exp.Exists | exp.From | exp.Join)
 
     # ------------------------------------------------------------------------------------------------------------- rows
@@ -286,8 +290,8 @@ class QueryReader:
             public_queries.check_table(table, self.session)
             if table.name.lower() == TABLE:
                 raise QueryError(
-                    f"results of queries can be joined to each other, but not to {TABLE}: put it into a query of "
-                    "its own.",
+                    f"results of queries can be joined to each other, but not to {TABLE}; put {TABLE} into a "
+                    "separate query.",
                     code="join-with-release",
                 )
             result = self._read_public(exp.select("*").from_(table.name))
@@ -316,7 +320,7 @@ class QueryReader:
     # ------------------------------------------------------------------------------------------------------------ UNION
 
     def _read_union(self, union: exp.SetOperation) -> Result:
-        """UNION ALL: the rows of one query below those of the other."""
+        """Answers UNION ALL, which puts the rows of one query below those of the other."""
         if type(union) is not exp.Union:
             raise QueryError(
                 "only UNION ALL can combine queries of estimates; EXCEPT and INTERSECT would compare their numbers.",
@@ -324,7 +328,7 @@ class QueryReader:
             )
         if union.args.get("distinct"):
             raise QueryError(
-                "UNION removes equal rows, but equal estimates are not equal numbers; use UNION ALL.",
+                "UNION would remove equal rows, but equal estimates need not stand for equal numbers; use UNION ALL.",
                 code="union-of-estimates",
             )
         parts = [self.read_subquery(union.this), self.read_subquery(union.expression)]
@@ -357,7 +361,7 @@ class QueryReader:
         )
 
     def _align_part(self, part: Result, parts: list[Result], names: list[str]) -> EstimateRows:
-        """The rows of a part, in which a column holds estimates if it does in any part."""
+        """The rows of a part, in which a column has estimates if it has estimates in any part."""
         rows = EstimateRows(pa.table({LINE: part.rows.table.column(LINE)}))
         for at, name in enumerate(names):
             column = part.output_columns[at][1]
@@ -400,7 +404,7 @@ def _has_ending(tree: Tree) -> bool:
 
 
 def _reads_records(select: exp.Select) -> bool:
-    """Whether a SELECT reads records: of the release itself, or of a subquery that only filters them."""
+    """Whether a SELECT reads records, either of the release itself or of a subquery that only filters records."""
     from_clause = select.args.get("from_") or select.args.get("from")
     if from_clause is None:
         return False

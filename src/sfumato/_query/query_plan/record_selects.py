@@ -1,4 +1,4 @@
-"""Answers a SELECT over the records of the release: its groups and aggregates become rows with formulas."""
+"""Answers a SELECT over the records of the release, by turning its groups and aggregates into rows with formulas."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from sfumato.errors import QueryError
 MOST_GROUPING = 62
 """The largest number of columns that one GROUPING can combine."""
 SINGLE_ROWS = (
-    "{name!r} is protected, so single rows can be neither shown with it nor chosen by it; count them instead: SELECT "
-    "{column}, COUNT(*) FROM release GROUP BY {column}."
+    "{name!r} is protected, so a query cannot show it for single rows or select rows by it; count rows instead: "
+    "SELECT {column}, COUNT(*) FROM release GROUP BY {column}."
 )
 
 
@@ -47,7 +47,7 @@ class RecordSelect:
     cells: list[GroupCell] = field(default_factory=list)
     """The counted groups."""
     hidden_groups: set[int] = field(default_factory=set)
-    """Groups added internally: numbers that are equal for all records of a group."""
+    """Groups that are added internally. They are numbers that are equal for all records of a group."""
 
     def read_groups(self) -> None:
         """Reads GROUP BY, with ROLLUP, CUBE and GROUPING SETS."""
@@ -161,7 +161,10 @@ class RecordSelect:
         return Distribution(self.session, question, context.sums.method, allowed_sql.write_sql(value), condition)
 
     def _add_hidden_group(self, value: Tree) -> str:
-        """Adds a number of a joined table as a group; if it is equal for all records of a group, it is known."""
+        """Adds a number of a joined table as a group.
+
+        If the number is equal for all records of a group, it is known.
+        """
         group_count = len(self.groups)
         number = self._add_group(value)
         if number == group_count:
@@ -169,7 +172,7 @@ class RecordSelect:
         return f"k{number}"
 
     def explain_single_rows(self, tree: Tree) -> QueryError:
-        """The error for a query that would show single rows by their protected value."""
+        """Makes the error for a query that would show single rows by their protected value."""
         name = (self.reader.names.list_sensitive_names(tree) or self.session.manifest.sensitive_columns)[0]
         return QueryError(
             SINGLE_ROWS.format(name=name, column=quote_if_needed(name)), code="protected-rows", fields={"column": name}
@@ -184,7 +187,7 @@ class RecordSelect:
         return isinstance(formula, Sum) and list(self.reader.aggregates.totals)[formula.number] == Total(Condition())
 
     def find_formula_groups(self, trees: Sequence[Tree]) -> list[list[int]]:
-        """The formulas that expressions over the rows combine in one number."""
+        """The formulas that are combined in one number by expressions over the rows."""
         numbers = {f"e{number}": number for number in range(len(self.reader.formulas))}
         return [
             [numbers[column.name] for column in tree.find_all(exp.Column) if column.name in numbers] for tree in trees
@@ -231,15 +234,18 @@ class RecordSelect:
         keys = [tuple(_make_key(groups, cell)[at] for at in visible) for cell in cells]
         if self.hidden_groups and len(set(keys)) != len(keys):
             raise QueryError(
-                "MIN, MAX and ANY_VALUE under a condition on a protected column are only available where all "
-                "records of a group have the same value; group by the column, or use AVG.",
+                "with a condition on a protected column, MIN, MAX and ANY_VALUE are only available if all records "
+                "of a group have the same value; group by the column, or use AVG.",
                 code="extreme-under-condition",
             )
 
     def _add_subtotals(
         self, keyed_cells: Sequence[tuple[list[object], list[GroupCell]]]
     ) -> tuple[list[tuple[list[object], list[GroupCell]]], list[tuple[int, ...]]]:
-        """The groups of all grouping sets, each with its rows; a column that a set does not group by is missing."""
+        """The groups of all grouping sets, each with its rows.
+
+        If a set does not group by a column, the column is missing.
+        """
         subtotals: list[tuple[list[object], list[GroupCell]]] = []
         sets: list[tuple[int, ...]] = []
         for grouping_set in self.grouping_sets or []:
@@ -253,7 +259,7 @@ class RecordSelect:
         return subtotals, sets
 
     def _make_column(self, group: Group, values: list[object]) -> pa.Array:
-        """The values of a group in their DuckDB type; strings always have one type."""
+        """The values of a group in their DuckDB type. All strings have the same type."""
         if any(isinstance(value, str) for value in values):
             return pa.array(values, pa.string())
         source = self.reader.source
@@ -268,14 +274,14 @@ def _make_key(groups: Sequence[Group], cell: GroupCell) -> list[object]:
 
 
 def _compute_grouping_bits(keys: Sequence[int], grouped_keys: Sequence[int]) -> int:
-    """The result of GROUPING: a bit for each key, set if the row is not grouped by it."""
+    """The result of GROUPING, with a bit for each key. The bit is set if the row is not grouped by the key."""
     return sum((key not in grouped_keys) << place for place, key in enumerate(reversed(keys)))
 
 
 def _merge_formula(
     context: PlanContext, estimator: GroupEstimator, formula: Formula, cells: Sequence[GroupCell]
 ) -> Formula:
-    """Adds up a formula over several rows; sums of no record are skipped, as in SQL."""
+    """Adds up a formula over several rows. Sums without records are skipped, as in SQL."""
 
     def merge_sum(number: int) -> Formula:
         leaves = [context.sums.add_leaf(estimator, cell, number) for cell in cells]

@@ -1,6 +1,6 @@
-"""Runs SELECT over rows: groups and aggregates, HAVING, windows, QUALIFY, columns, DISTINCT, ORDER BY, LIMIT.
+"""Runs the clauses of a SELECT over rows, such as groups, HAVING, windows, QUALIFY, DISTINCT, ORDER BY and LIMIT.
 
-DuckDB decides which rows are added up: for a sum of estimates it returns the list of their formulas.
+DuckDB decides which rows are added up. For a sum of estimates, it returns the list of their formulas.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXTREMES = {exp.Min: "ARG_MIN", exp.Max: "ARG_MAX"}
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of a SELECT, with internal column names."""
+    """The last clauses of a SELECT, with internal column names."""
 
     outputs: tuple[tuple[str, Tree], ...]
     having: Tree | None = None
@@ -44,7 +44,7 @@ class Ending:
 
 
 def is_window_function(node: Tree) -> bool:
-    """Whether an aggregate belongs to a window, not to a group."""
+    """Whether an aggregate belongs to a window instead of a group."""
     parent = node.parent
     while isinstance(parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
         node, parent = parent, parent.parent
@@ -52,7 +52,7 @@ def is_window_function(node: Tree) -> bool:
 
 
 def find_aggregates(tree: Tree) -> list[Tree]:
-    """The aggregates of groups in an expression, outermost only, each with its FILTER."""
+    """The outermost aggregates of groups in an expression, each with its FILTER."""
     aggregates: list[Tree] = []
     waiting = [tree]
     while waiting:
@@ -78,7 +78,8 @@ def group_rows(
     """Groups rows, with their keys and aggregates under the given names."""
     if any(is_number(item, rows) for item in keys.values()):
         raise QueryError(
-            "group by columns, not by an estimate; to group it, use CASE with a comparison.", code="group-by-estimate"
+            "group by columns instead of an estimate; to group by an estimate, use CASE with a comparison.",
+            code="group-by-estimate",
         )
     context.note_choice(rows, [*keys.values()])
     selected_sql = [f"{allowed_sql.write_sql(item)} AS {name}" for name, item in keys.items()]
@@ -99,7 +100,7 @@ def group_rows(
 
 @dataclass(frozen=True)
 class _ColumnSql:
-    """The SQL of a column: a plain one, or one of formula numbers, possibly as lists."""
+    """The SQL of a column, which is a plain column or a column of formula numbers, possibly in lists."""
 
     sql: str
     is_formula: bool = False
@@ -110,7 +111,7 @@ class _ColumnSql:
 def _aggregate(
     context: PlanContext, rows: EstimateRows, node: Tree, name: str, over_sql: str
 ) -> tuple[EstimateRows, _ColumnSql]:
-    """The SQL of an aggregate of rows or of a window; its argument becomes a column first."""
+    """The SQL of an aggregate of rows or of a window. Its argument becomes a column first."""
     function, condition = node, ""
     if isinstance(node, exp.Filter):
         function = node.this
@@ -119,7 +120,8 @@ def _aggregate(
     argument = function.this
     if isinstance(argument, exp.Distinct) and rows.list_estimates(argument):
         raise QueryError(
-            "DISTINCT does not work on estimates: equal estimates are not equal numbers.", code="distinct-estimates"
+            "DISTINCT does not work on estimates, because equal estimates need not stand for equal numbers.",
+            code="distinct-estimates",
         )
     if not isinstance(argument, exp.Expression) or isinstance(argument, exp.Star) or not is_number(argument, rows):
         allowed_sql.check(function, allowed_sql.PUBLIC_CONSTRUCTS)
@@ -136,8 +138,8 @@ def _aggregate(
         extreme_sql = f"{_EXTREMES[type(function)]}({number}, {quote_name(name)}){condition}{over_sql}"
         return rows, _ColumnSql(extreme_sql, is_formula=True)
     raise QueryError(
-        f"{function.sql_name()} of estimates would measure their errors more than the groups; use SUM, AVG, COUNT, "
-        "MIN and MAX of them.",
+        f"{function.sql_name()} of estimates would mainly measure their errors instead of differences between "
+        "groups; use SUM, AVG, COUNT, MIN or MAX of estimates.",
         code="aggregate-of-estimates",
         fields={"aggregate": function.sql_name()},
     )
@@ -203,7 +205,7 @@ def _add_window(context: PlanContext, rows: EstimateRows, window: exp.Window, na
     if isinstance(inner, _VALUE_WINDOWS) and is_number(inner.this, rows):
         if inner.args.get("default") is not None:
             raise QueryError(
-                f"{inner.sql_name()} of an estimate cannot have a default; put COALESCE around it.",
+                f"{inner.sql_name()} of an estimate cannot have a default value; put COALESCE around the function.",
                 code="default-of-estimate",
                 fields={"function": inner.sql_name()},
             )
@@ -233,7 +235,7 @@ def _make_window_spec(window: exp.Window) -> exp.Window:
 
 
 def finish_select(context: PlanContext, rows: EstimateRows, ending: Ending, *, is_outer: bool = False) -> Result:
-    """The rows and columns of a SELECT; for the outermost SELECT also its estimates before any filter."""
+    """The rows and columns of a SELECT. For the outermost SELECT, also its estimates before any filter."""
     trees_by_name = {context.make_name("o"): tree for _, tree in ending.outputs}
     number_trees = {
         name: tree for name, tree in trees_by_name.items() if is_number(tree, rows) and not tree.find(exp.Window)
@@ -257,7 +259,7 @@ def finish_select(context: PlanContext, rows: EstimateRows, ending: Ending, *, i
     if ending.is_distinct:
         if not rows.estimate_columns.isdisjoint(trees_by_name):
             raise QueryError(
-                "SELECT DISTINCT does not work on estimates: equal estimates are not equal numbers.",
+                "SELECT DISTINCT does not work on estimates, because equal estimates need not stand for equal numbers.",
                 code="distinct-estimates",
             )
         rows = _drop_duplicates(context, rows, [*trees_by_name])
@@ -283,7 +285,7 @@ def finish_select(context: PlanContext, rows: EstimateRows, ending: Ending, *, i
 def _list_candidates(
     context: PlanContext, rows: EstimateRows, ending: Ending, numbers: Sequence[str]
 ) -> tuple[Formula, ...] | None:
-    """Every estimate that a SELECT shows or filters by; None if windows compute more of them."""
+    """Every estimate that a SELECT shows or uses in a filter; None if windows compute further estimates."""
     choice_trees = [*([] if ending.having is None else [ending.having]), *(item.this for item in ending.order)]
     if ending.qualify is not None or any(item.find(exp.Window) for _, item in ending.outputs):
         return None

@@ -1,7 +1,7 @@
-"""Computes which record of a group has which value, given the group's values: exactly, over all assignments.
+"""Computes the probability that each record of a group has each of the group's values, over all assignments.
 
-A bucket discloses this, and so would the groups of decoys to an attacker who knew them. The published values are
-drawn evenly from those of the group and add no information.
+A bucket discloses the values of its group. The groups of decoys would disclose theirs to an attacker who knew them, and
+the published values add no information, because they are drawn evenly from the group.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import numpy as np
 from sfumato._core.array_types import Codes, Floats, Numbers
 
 LARGEST_EXACT = 10
-"""For larger groups, rows and columns are scaled to their sums in turn, which approximates the exact posterior."""
+"""In larger groups, rows and columns are scaled to their sums in turn. This approximates the exact posterior."""
 BALANCINGS = 50
 CHUNK = 1 << 21
 
 
 def condition_on_groups(beliefs: Floats, groups: Numbers, true_codes: Codes) -> Floats:
-    """Updates each record's probabilities with the values of its group; one row for each record.
+    """Updates the probabilities of each record (row) with the values of its group.
 
     `beliefs` are the probabilities of each record alone. `groups` must be complete, because `true_codes` gives the
     values of their records.
@@ -41,10 +41,11 @@ def condition_on_groups(beliefs: Floats, groups: Numbers, true_codes: Codes) -> 
 
 
 def compute_assignment_chances(weights: Floats) -> Floats:
-    """For each group (first axis), the probability that each record (second) has each value (third).
+    """The probability for each group (first axis) that each record (second axis) has each value (third axis).
 
     Each assignment has a probability proportional to the product of its weights. Sums over sets of used values replace
-    the list of all assignments: the first records have used these values, and the last ones get the rest.
+    the list of all assignments. The first records have used these values, and the last records get the remaining
+    values.
     """
     number, size, _ = weights.shape
     first_ways, last_ways = np.zeros((1 << size, number)), np.zeros((1 << size, number))

@@ -1,4 +1,4 @@
-"""Beliefs of an attacker without and with a release: the common form of all results."""
+"""The beliefs of an attacker without and with a release, in the common form of all results."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sfumato._figures.attack_success import describe_known_columns
 WELL_ABOVE = 1.1
 NORMAL_95 = 1.959963984540054
 ROUNDING = 1e-9
-"""A belief above a limit by less than this is due to floating-point rounding."""
+"""If a belief exceeds a limit by less than this number, the cause is floating-point rounding."""
 
 EXPOSURE_EXPLANATION = (
-    "Each line is an attacker who knows these columns of a person and their relation to everybody else's values. "
-    "Numbers are percent of records: without the release -> with it, over {:,} records. Clearly above the "
-    "bound: the attacker's odds for the true value exceed the bound by more than 10%, also if they did so without the "
-    "release. A bound limits what the release adds to a belief within the prior. It does not limit what public columns "
-    "disclose by themselves, nor beliefs above the prior."
+    "Each line is an attacker who knows these columns of a person, and how they predict the values of all other "
+    "people. Numbers are percentages of {:,} records, without the release -> with the release. 'Clearly above the "
+    "bound' means that the attacker's odds for the true value exceed the bound by more than 10%. This includes values "
+    "that exceed the bound without the release. A bound limits what the release adds to a belief within the prior. The "
+    "bound does not limit what public columns disclose by themselves, or beliefs above the prior."
 )
-"""How to read tables of attacks, given the number of records."""
+"""Explains how to read tables of attacks, given the number of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +31,25 @@ class BeliefSummary:
     """The attacker's beliefs in the true values of all attacked persons."""
 
     success: float
-    """The share of records whose likeliest value is the true one."""
+    """The share of records whose most likely value is the true value."""
     interval: tuple[float, float]
-    """Its 95% confidence interval, if the attacked records represent others."""
+    """The 95% confidence interval of this share, if the attacked records are a sample."""
     mean_belief: float
     """The mean belief in the true value."""
     worst_belief: float
     """The belief in the true value of the most exposed record."""
     share_above: float
-    """The share of records whose true value is believed above the bound."""
+    """The share of records for which the belief in the true value is above the bound."""
     share_well_above: float
-    """The same by more than 10% of the odds: a weakly predictive column raises every second record a little."""
+    """The share of records for which the odds of the true value are above the bound by more than 10%."""
     expected_success: float = math.nan
-    """The share of correct guesses that the attacker expects, from the beliefs in the likeliest values."""
+    """The share of correct guesses that the attacker expects, from the beliefs in the most likely values."""
     deviation: float = math.nan
-    """The standard deviation of correct guesses around this expectation, if beliefs have the reference distribution."""
+    """The standard deviation of the share of correct guesses, if beliefs have the reference distribution."""
 
     @property
     def surprise(self) -> float:
-        """The standard deviations by which correct guesses exceed the expectation of the design."""
+        """By how many standard deviations the correct guesses exceed the expectation of the design."""
         return (self.success - self.expected_success) / max(self.deviation, ROUNDING)
 
     def to_json(self) -> Json:
@@ -67,7 +67,7 @@ class BeliefSummary:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One attacker: its name, its knowledge, and its beliefs about a protected column."""
+    """One attacker, with its name, its knowledge, and its beliefs about a protected column."""
 
     scenario: str
     """The kind of attacker, by its knowledge: `frequencies`, `one column` of a person, `all columns`; ..."""
@@ -78,24 +78,24 @@ class Attack:
     records: int
     """The number of attacked records."""
     without_release: BeliefSummary
-    """By the columns alone."""
+    """The beliefs from the columns alone."""
     with_release: BeliefSummary | None
-    """With the person's published value; None if its reference distribution is unknown."""
+    """The beliefs with the person's published value; None if its reference distribution is unknown."""
     label: str = ""
-    """The knowledge, where it is more than the columns."""
+    """The knowledge of the attacker, if it is more than the columns."""
     control: BeliefSummary | None = None
-    """The same attacker about people without a record in the release: what the release teaches in general."""
+    """The beliefs of this attacker about people without a record in the release, as a control."""
     seed: int | None = None
-    """The seed of the published values; None if a secret key drew them."""
+    """The seed that drew the published values; None if a secret key drew them."""
 
     @property
     def final_success(self) -> float:
-        """The attack success with the release; without it, where the success with it is unknown."""
+        """The attack success with the release. If this is unknown, the attack success without the release."""
         return (self.with_release or self.without_release).success
 
     @property
     def knowledge(self) -> str:
-        """The knowledge, as a phrase that completes `an attacker who knows ...`."""
+        """The knowledge of the attacker, as a phrase that completes `an attacker who knows ...`."""
         return self.label or describe_known_columns(self.known_columns)
 
     def to_json(self) -> Json:
@@ -119,7 +119,7 @@ class Attack:
 
 
 class BeliefSum:
-    """Adds up beliefs batch by batch."""
+    """Sums up beliefs, batch by batch."""
 
     def __init__(self, limits: Floats) -> None:
         self.limits = limits * (1 + ROUNDING)
@@ -128,7 +128,7 @@ class BeliefSum:
         self.right_guesses = self.total = self.worst = self.expected = self.variance = 0.0
 
     def add(self, beliefs: Floats, true_codes: Codes) -> None:
-        """Adds the beliefs about some records and their true values; of equally likely values one is guessed."""
+        """Adds the beliefs about some records and their true values. Of equally likely values, one is guessed."""
         true_beliefs, top_beliefs = beliefs[np.arange(len(true_codes)), true_codes], beliefs.max(axis=1, keepdims=True)
         is_likeliest = beliefs >= top_beliefs * (1 - ROUNDING)
         guess_shares = is_likeliest[np.arange(len(true_codes)), true_codes] / is_likeliest.sum(axis=1)

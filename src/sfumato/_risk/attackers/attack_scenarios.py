@@ -1,13 +1,14 @@
-"""Named attackers with their attack success without and with the release, the same for all mechanisms.
+"""Named attackers, with their attack success without and with the release. They are the same for all mechanisms.
 
-F knows the frequencies of values; C knows the public column that discloses most with the release; P knows all public
-columns; O also knows the true values of a share of the others; D also has a second release of the same people; L has
-only the release. All but L know the original: for each half of the people they learn from the other half, which is as
-much as such columns can disclose. L learns from the release; its control is what the release teaches about people
-without a record in it.
+F knows the frequencies of values; C knows the public column that discloses most with the release. P knows all public
+columns. O also knows the true values of a share of the other people. D also has a second release of the same people. L
+has only the release. All except L know the original: for each half of the people they learn from the other half, which
+is as much as such columns can disclose. L learns from the release. The control for L is what the release teaches about
+people without a record in it.
 
-P has one definition, in `belief_calibration.learn_all_columns`; the attacks before publishing use it too. Their
-attackers of one column look for the strongest belief that a column allows, because it can stop a publication.
+P is defined in `belief_calibration.learn_all_columns`, and attacks before publishing use the same definition. Before
+publishing, attackers with one column find the strongest belief that the column allows, because this belief can stop a
+publication.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ OTHERS, TWO_RELEASES, RELEASE_ALONE, OWN_BELIEF = "others", "two releases", "rel
 KNOWN_SHARE, KNOWN_SHARES = 0.2, (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
 ROUNDS = 10
 MOST_LEARNED = 1 << 21
-"""The most records times values to learn from a release in which every record may have any value."""
+"""The largest product of records and values for learning from a release in which every record may have any value."""
 
 
 def run_attack_scenarios(
     setup: AttackSetup, second_setup: AttackSetup | None = None, *, known_share: float = KNOWN_SHARE
 ) -> tuple[Attack, ...]:
-    """Runs all attackers, least knowledge first; with a second release of the same people, if there is one.
+    """Runs all attackers in order of their knowledge, with a second release of the same people if there is one.
 
     Without public columns, the attackers who know public columns are skipped.
     """
@@ -70,15 +71,18 @@ def attack_with_frequencies(setup: AttackSetup) -> Attack:
 
 
 def attack_with_worst_column(setup: AttackSetup) -> Attack:
-    """C: an attacker who knows the public column with the most correct guesses, with the release where possible."""
+    """C: an attacker who knows the public column that gives the most correct guesses, with the release if possible."""
     column_attacks = attack_with_each_column(setup)
     if not column_attacks:
-        raise SpecError("the release has no public column for this attacker to know.", code="no-public-column")
+        raise SpecError(
+            "the release has no public column, so there is no attacker who knows a public column.",
+            code="no-public-column",
+        )
     return max(column_attacks, key=lambda attack: attack.final_success)
 
 
 def attack_with_each_column(setup: AttackSetup) -> tuple[Attack, ...]:
-    """Attackers who each know one public column of a person."""
+    """Attackers each of whom knows one public column of a person."""
     names = setup.target.columns
     return tuple(_attack(setup, ONE_COLUMN, (name,), setup.target.learn_across_halves((name,))) for name in names)
 
@@ -89,13 +93,16 @@ def attack_with_all_columns(setup: AttackSetup) -> Attack:
 
 
 def attack_with_known_others(setup: AttackSetup, share: float = KNOWN_SHARE) -> Attack:
-    """O: also knows the true values of a random share of the others; only the rest is attacked.
+    """O: an attacker who also knows the true values of a random share of the people.
 
-    Known people leave their group, with their values. Published values that do not depend on others are used as before.
+    Only the other people are attacked.
+
+    Known people and their values are removed from their group. Published values that do not depend on others are used
+    as before.
     """
     if not 0 <= share < 1:
         raise SpecError(
-            f"the share of known others is {share}; it must be at least 0 and below 1.",
+            f"the share of known people is {share}, but it must be at least 0 and below 1.",
             code="share-out-of-range",
             fields={"given": share},
         )
@@ -103,14 +110,14 @@ def attack_with_known_others(setup: AttackSetup, share: float = KNOWN_SHARE) -> 
     is_known: Mask = random_bits < np.uint64(int(share * 2**64))
     rows = setup.rows[~is_known[setup.rows]]
     attacker_columns = tuple(setup.target.columns)
-    knows = f"{describe_known_columns(attacker_columns)} and the values of {share:.0%} of the others"
+    knows = f"{describe_known_columns(attacker_columns)} and the values of {share:.0%} of the other people"
     return _attack(
         replace(setup, rows=rows), OTHERS, attacker_columns, learn_all_columns(setup.target, setup.rows), knows
     )
 
 
 def attack_with_two_releases(setup: AttackSetup, second_setup: AttackSetup) -> Attack:
-    """D: the same with two independent releases."""
+    """D: an attacker who knows all public columns and has two independent releases."""
     if not np.array_equal(setup.target.true_codes, second_setup.target.true_codes):
         raise SpecError(
             "the two releases are not about the same people; name two releases of one table.",
@@ -134,13 +141,13 @@ def attack_with_two_releases(setup: AttackSetup, second_setup: AttackSetup) -> A
 def measure_by_known_share(
     setup: AttackSetup, shares: Sequence[float] = KNOWN_SHARES
 ) -> tuple[tuple[float, float | None], ...]:
-    """Measures O's success with the release by the share of known others, for a figure."""
+    """Measures the success of O with the release for several shares of known people, for a figure."""
     beliefs_by_share = [(share, attack_with_known_others(setup, share).with_release) for share in shares]
     return tuple((share, None if belief is None else belief.success) for share, belief in beliefs_by_share)
 
 
 def attack_with_own_belief(setup: AttackSetup, prior: Mapping[Value, float] | Path, domain: Sequence[Value]) -> Attack:
-    """An attacker with your own belief about every person: a share for each value, or a CSV of `value,share`."""
+    """An attacker with your own belief about every person, as a share for each value or a CSV of `value,share`."""
     if isinstance(prior, Path):
         prior = {
             value: float(parse_exact(row["share"], "a share"))
@@ -150,24 +157,23 @@ def attack_with_own_belief(setup: AttackSetup, prior: Mapping[Value, float] | Pa
     parts = np.array([0.0 if part is None else part for part in given_shares])
     if not np.isfinite(parts).all() or (parts < 0).any() or not parts.sum() > 0:
         raise SpecError(
-            "the shares of a belief must be at least 0, and not all of them 0.", code="belief-without-shares"
+            "the shares of a belief must be at least 0, and one share must be above 0.", code="belief-without-shares"
         )
     share = parts / parts.sum()
-    return _attack(setup, OWN_BELIEF, (), lambda rows: np.tile(share, (len(rows), 1)), "what you believe")
+    return _attack(setup, OWN_BELIEF, (), lambda rows: np.tile(share, (len(rows), 1)), "your own belief")
 
 
 def attack_with_release_alone(setup: AttackSetup, rounds: int = ROUNDS, most_learned: int = MOST_LEARNED) -> Attack:
-    """L: an attacker who has only the release and learns from it how public columns predict values.
+    """L: an attacker who has only the release, and learns from the release how public columns predict values.
 
-    The control learns the same from one half of the records, about people of the other half of whom it sees only public
-    columns.
+    The control learns in the same way from one half of the records, and sees only the public columns of the other half.
     """
     target, groups = setup.target, setup.groups
     baseline = _attack(setup, RELEASE_ALONE, (), target.learn(()).compute_beliefs, "only the release")
     columns = [codes.astype(np.int64) for codes in target.columns.values()]
     if baseline.with_release is None or not columns:
         return baseline
-    # By a hash, so that the order of the table does not matter.
+    # A hash divides the records, so that the order of the table does not matter.
     rows = np.argsort(hash_numbers(np.arange(len(target.true_codes)), np.uint64(1)))
     rows = rows[: most_learned // target.size] if groups is None else rows
 
@@ -202,7 +208,7 @@ def count_group_values(groups: Places, true_codes: Codes, size: int) -> Holdings
     return Holdings(numbers, places, counts, domain_size=size)
 
 
-def _attack(  # noqa: PLR0913, PLR0917 - who it is, what it believes, and how it looks at the release
+def _attack(  # noqa: PLR0913, PLR0917 - an attacker, its beliefs, and its view of the release
     setup: AttackSetup,
     scenario: str,
     known_columns: tuple[str, ...],

@@ -1,7 +1,7 @@
-"""Input of the attacks: records with known true values, and the likelihood of their published values.
+"""The input of the attacks: records with known true values, and the likelihood of their published values.
 
-The records belong to a possible release, drawn with a discarded key (`make_planned_setups`), or to the release
-itself, matched with the original by the key of its plan file (`release_matching`).
+The records belong to a possible release that is drawn with a discarded key (`make_planned_setups`), or to the release
+itself, which the key of its plan file matches with the original (`release_matching`).
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ class AttackSetup:
 
     target: Target
     compute_likelihoods: Callable[[Places], Floats | None] = field(repr=False)
-    """The likelihood of records' published values for each true value, up to a factor per record; None if unknown."""
+    """The likelihood of records' published values for each true value, up to a factor for each record; None if
+    unknown.
+    """
     rows: Places = field(repr=False)
-    """The attacked records; whole groups, if there are groups."""
+    """The attacked records. If there are groups, whole groups are attacked."""
     groups: Codes | None = field(default=None, repr=False)
-    """The group of each record, if the values of each group are published and all its records are here."""
+    """The group of each record, if the values of each group are published and the group is complete."""
     draws: Draws = field(default_factory=Draws.from_fresh_key, repr=False)
     """Random draws of the attacker, such as the choice of known people."""
     seed: int | None = None
     """The seed of these draws; None if they are secret."""
 
     def update_beliefs(self, beliefs: Floats, rows: Places) -> Floats | None:
-        """Beliefs about some records with the release, by Bayes' rule."""
+        """The beliefs about some records with the release, by Bayes' rule."""
         if self.groups is not None:
             return condition_on_groups(beliefs, self.groups[rows], self.target.true_codes[rows])
         likelihoods = self.compute_likelihoods(rows)
@@ -53,7 +55,7 @@ class AttackSetup:
 
 
 def make_draws(seed: int | None) -> Draws:
-    """Makes the draws of an attack: secret, or from a seed, so that it can be repeated."""
+    """Makes the draws of an attack. They are secret, or come from a seed so that the attack can be repeated."""
     if seed is None:
         return Draws.from_fresh_key()
     if not 0 <= seed < 16**SEED_DIGITS:
@@ -72,7 +74,7 @@ def make_planned_setups(
     protected_targets: Sequence[Target],
     seed: int | None = None,
 ) -> list[AttackSetup]:
-    """Makes a setup for each protected column, with a sample's records published by a plan."""
+    """Makes a setup for each protected column, by publishing a sample's records with a plan."""
     draws = make_draws(seed)
     perturbed_records = draw_published_values(chosen, sensitive, sample.sensitive, draws)
     groups = perturbed_records.cells if sample.is_whole and chosen.mechanism.bucket_table is not None else None
@@ -90,7 +92,7 @@ def make_planned_setups(
 
 
 def select_attacked_rows(rows: Places, target: Target, groups: Codes | None) -> Places:
-    """Selects as many records as an attack can use: the first ones, or the groups with the first ids.
+    """Selects as many records as an attack can use: the first records, or the groups with the first ids.
 
     Neither discloses anything: records come in random order, and ids are random.
     """

@@ -1,4 +1,4 @@
-"""The target of attacks: one protected column with the true values, and the evidence of public columns for them."""
+"""The target of attacks: the true values of one protected column, and what public columns reveal about them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._risk.attackers.known_column_beliefs import ColumnEvidence, Knowledge, compute_smoothed_shares
 
 MOST_BELIEFS, LEAST_RECORDS = 1 << 19, 3000
-"""The most records times values of an attack, and the fewest records; larger tables are sampled at random."""
+"""The largest product of records and values of an attack, and the smallest number of records.
+
+Larger tables are sampled at random.
+"""
 
 
 @dataclass(frozen=True)
 class Target:
-    """One protected column: its name, the true values of the records, and the belief limit of each value."""
+    """One protected column with its name, the true values of the records, and the belief limit of each value."""
 
     name: str
     true_codes: Codes
@@ -31,7 +34,7 @@ class Target:
     columns: Mapping[str, Codes] = field(repr=False)
     """The public columns of the same records."""
     column_sizes: Mapping[str, int] = field(default_factory=dict, repr=False)
-    """The numbers of possible values of the columns, where not all occur here."""
+    """The numbers of possible values of the columns, if not all values occur here."""
 
     @property
     def size(self) -> int:
@@ -71,7 +74,7 @@ class Target:
 
     @cached_property
     def belief_cache(self) -> dict[bytes, Callable[[Places], Floats]]:
-        """Cached beliefs about some of its records, for attacks on several releases of the same people."""
+        """The cached beliefs about some of its records, for attacks on several releases of the same people."""
         return {}
 
     @cached_property
@@ -80,10 +83,10 @@ class Target:
         return np.asarray(hash_numbers(np.arange(len(self.true_codes)), np.uint64(0)) & np.uint64(1), dtype=np.bool_)
 
     def learn_across_halves(self, known_columns: Sequence[str]) -> Callable[[Places], Floats]:
-        """Beliefs of an attacker who learns about the people of each half from the other half.
+        """The beliefs of an attacker who learns about the people of each half from the other half.
 
-        If each record were only left out of its own evidence, the true one of two equally likely values would always
-        seem less likely. That alone would make guesses wrong.
+        If only the record itself were left out of its evidence, the true value of two equally likely values would
+        always seem less likely. This effect alone would make guesses wrong.
         """
         if not known_columns:
             return self.learn(()).compute_beliefs
@@ -101,12 +104,12 @@ class Target:
         return compute_beliefs
 
     def learn(self, known_columns: Sequence[str]) -> Knowledge:
-        """Beliefs of an attacker who knows some public columns."""
+        """The beliefs of an attacker who knows some public columns."""
         return Knowledge.of([self.evidence[name] for name in known_columns], self.true_codes, self.shares)
 
 
 def make_targets(sample: Sample, sensitive: SensitiveColumns, spec: PrivacySpec) -> list[Target]:
-    """The protected columns, one by one if they are protected separately."""
+    """The protected columns. They are listed one by one if they are protected separately."""
     column_domains: list[tuple[str, Sequence[Value]]] = [(sensitive.name, sensitive.domain)]
     if sensitive.is_independent:
         column_domains = [(part.name, part.domain) for part in sensitive.parts]

@@ -1,7 +1,8 @@
-"""The beliefs of an attacker who knows all public columns, calibrated: correct as often as the attacker expects.
+"""Calibrates the beliefs of an attacker who knows all public columns, so that guesses are correct as often as expected.
 
-Naive Bayes overestimates where columns are correlated. The success rate by strength of belief is a rising line, fitted
-to one half of the people and used for the other. So no person's own value is used for that person.
+Naive Bayes is overconfident where columns are correlated. The success rate is a rising function of the strength of a
+belief. It is fitted to one half of the people and used for the other half, so no person's own value is used for that
+person.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from sfumato._risk.attackers.attack_target import Target
 
 MOST_STEPS = 200
 LEAST_RIGHT_GUESSES = 20.0
-"""The average number of correct beliefs expected at a step: with fewer, chance dominates."""
+"""The average number of correct beliefs that are expected at a step. With fewer, chance dominates."""
 SMALLEST_RISE = 1e-9
-"""The slope of a level line, so that a likelier value stays likelier."""
+"""The slope of a level line. It keeps a more likely value more likely."""
 
 BeliefFunction = Callable[[Places], Floats]
-"""Beliefs about some records: one row each, with sum 1."""
+"""The beliefs about some records, one row for each record, with the sum 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class IsotonicCurve:
-    """The success rate of beliefs by their strength: a rising line through some points."""
+    """The success rate of beliefs by their strength, as a rising line through some points."""
 
     belief_points: Floats
     success_points: Floats
 
     @classmethod
     def fit(cls, beliefs: Floats, is_right: Mask) -> IsotonicCurve:
-        """Fits the line in steps; weak beliefs are many and have most of the steps."""
+        """Fits the line in steps. Most steps are for weak beliefs, because there are many of these."""
         order = np.argsort(beliefs, axis=None, kind="stable")
         sums = np.cumsum(np.sqrt(beliefs.ravel()[order]))
         steps = int(np.clip(beliefs.sum() / LEAST_RIGHT_GUESSES, 1, MOST_STEPS))
@@ -48,15 +49,16 @@ class IsotonicCurve:
         )
 
     def __call__(self, beliefs: Floats) -> Floats:
-        """Calibrated beliefs; rows again have sum 1."""
+        """The calibrated beliefs. Rows again have the sum 1."""
         calibrated_beliefs = np.interp(beliefs, self.belief_points, self.success_points) + SMALLEST_RISE * beliefs
         return np.asarray(calibrated_beliefs / calibrated_beliefs.sum(axis=1, keepdims=True))
 
 
 def pool_steps(sizes: Floats, *sums: Floats) -> Floats:
-    """Pools steps until the means of the last sums rise: sizes and sums of each, in rows.
+    """Pools steps until the means of the last sums rise. Returns the sizes and the sums of the steps in rows.
 
-    Falling neighbours are pooled until none is left (the pool adjacent violators algorithm of Ayer and others 1955).
+    Neighbours with falling means are pooled until there are none (the pool adjacent violators algorithm of Ayer and
+    others 1955).
     """
     pools: list[Floats] = []
     for step in np.stack([sizes, *sums])[:, sizes > 0].T:
@@ -86,7 +88,7 @@ def calibrate_beliefs(target: Target, compute_beliefs: BeliefFunction, rows: Pla
 
 
 def learn_all_columns(target: Target, rows: Places) -> BeliefFunction:
-    """The calibrated beliefs of an attacker who knows all public columns; the same for every mechanism."""
+    """The calibrated beliefs of an attacker who knows all public columns. They are the same for every mechanism."""
     key = rows.tobytes()
     if key not in target.belief_cache:
         target.belief_cache[key] = calibrate_beliefs(target, target.learn_across_halves(tuple(target.columns)), rows)

@@ -1,13 +1,14 @@
-"""Learns from a release alone: published values, weighed by the public columns of the records.
+"""Learns from a release alone, by weighing published values with the public columns of the records.
 
 The attacker starts from the published value of each record. The values of a bucket are equally likely for all its
 people; a published value is true as often as the design says. Then the attacker counts how often each value occurs
 with each value of a public column, weighs the values of every record by these counts, and repeats. Columns are
 treated as independent given the value.
 
-Source: Kifer 2009 (attacks on privacy and de Finetti's theorem); here naive Bayes by expectation and maximisation, with
-weights balanced in each bucket so that every value in it is given away as often as it is there.
-Notation: a record may have the candidates of its bucket, or any value; weights[record, candidate], rows sum to one.
+Source: Kifer 2009 (attacks on privacy and de Finetti's theorem); here naive Bayes by expectation and maximisation. The
+weights in each bucket are balanced so that every value is assigned as often as it occurs in the bucket.
+Notation: the candidates of a record are the values of its bucket, or all values; weights[record, candidate] has rows
+with the sum 1.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sfumato._records.tally import Holdings
 BALANCINGS = 10
 """The number of times that rows and columns of a bucket's weights are scaled to their sums."""
 FIRST_ROUNDS, FIRST_RECORDS = 200, 10_000
-"""Rounds and records used to learn the shares of the values before any column is used."""
+"""The numbers of rounds and records for learning the shares of the values before any column is used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,27 +32,27 @@ class CandidateBeliefs:
     """The possible values of each record, with their probabilities."""
 
     candidates: Places
-    """Places of values; minus one if a bucket has fewer."""
+    """The places of the candidate values; -1 if a bucket has fewer values."""
     weights: Floats
     size: int
     """The number of values."""
 
     @property
     def value_beliefs(self) -> Floats:
-        """The belief in each value of the domain, one row a record."""
+        """The belief in each value of the domain, with one row for each record."""
         belief_table = np.zeros((len(self.weights), self.size + 1))  # missing candidates go to the last column
         np.put_along_axis(belief_table, self.candidates, self.weights, axis=1)
         return belief_table[:, : self.size]
 
     @property
     def guesses(self) -> Places:
-        """The likeliest value of each record."""
+        """The most likely value of each record."""
         best: Places = self.candidates[np.arange(len(self.weights)), self.weights.argmax(axis=1)]
         return best
 
 
 def learn_from_buckets(buckets: Places, holdings: Holdings, columns: Sequence[Places], rounds: int) -> CandidateBeliefs:
-    """Learns from buckets, their contents and the public columns, in the given number of rounds."""
+    """Learns from buckets, their contents and the public columns in the given number of rounds."""
     order = np.argsort(holdings.buckets, kind="stable")
     numbers, places, counts = (array[order] for array in (holdings.buckets, holdings.places, holdings.counts))
     rank = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
@@ -73,7 +74,7 @@ def learn_from_buckets(buckets: Places, holdings: Holdings, columns: Sequence[Pl
 def learn_by_rounds(likelihoods: Floats, columns: Sequence[Places], rounds: int) -> Iterator[CandidateBeliefs]:
     """Learns from separately published records that may have any value, and yields the beliefs of each round.
 
-    Noise is learned as well, and more of it in every round.
+    Every round learns more noise too.
     """
     size = likelihoods.shape[1]
     shares = np.full(size, 1 / size)
@@ -91,7 +92,7 @@ def learn_by_rounds(likelihoods: Floats, columns: Sequence[Places], rounds: int)
 
 
 def _count_distinct_rows(likelihoods: Floats) -> tuple[Floats, Floats]:
-    """The distinct rows and their numbers of records: most published values repeat."""
+    """The distinct rows and their numbers of records. Most published values repeat."""
     rows = np.ascontiguousarray(likelihoods)
     row_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
     _, places, times = np.unique(row_bytes, return_index=True, return_counts=True)
@@ -99,7 +100,7 @@ def _count_distinct_rows(likelihoods: Floats) -> tuple[Floats, Floats]:
 
 
 def learn_best_round(likelihoods: Floats, columns: Sequence[Places], rounds: int) -> CandidateBeliefs:
-    """The beliefs of the round in which one half of the records best predicts the published values of the other.
+    """The beliefs of the round in which one half of the records best predicts the published values of the other half.
 
     The release suffices to find this round, so an attacker can stop in time.
     """
@@ -114,7 +115,7 @@ def learn_best_round(likelihoods: Floats, columns: Sequence[Places], rounds: int
 
 
 def predict_others(learned_beliefs: CandidateBeliefs, columns: Sequence[Places], others: Sequence[Places]) -> Floats:
-    """Beliefs about other people, known only by their columns, learned from some records."""
+    """The beliefs about other people from their public columns alone, learned from some records."""
     value_beliefs = learned_beliefs.value_beliefs
     shares = value_beliefs.mean(axis=0)
     logarithms = np.tile(np.log(np.maximum(shares, np.finfo(np.float64).tiny)), (len(others[0]) if others else 0, 1))
@@ -140,7 +141,7 @@ def _compute_candidate_weights(candidates: Places, weights: Floats, columns: Seq
 
 
 def _compute_value_weights(weights: Floats, columns: Sequence[Places]) -> Floats:
-    """The same if every value is a candidate."""
+    """The likelihood of each record's public columns if every value is a candidate."""
     logarithms = np.zeros(weights.shape)
     for column in columns:
         table = _sum_weights_by_value(weights, column, int(column.max()) + 1)
@@ -156,6 +157,6 @@ def _sum_weights_by_value(weights: Floats, column: Places, width: int) -> Floats
 def _compute_smoothed_shares(table: Floats, column: Places) -> Floats:
     """Turns weights into shares: how often each value (row) occurs with each value of a column."""
     width = table.shape[1]
-    # One more record of each value, distributed like the whole column: no value that occurs is impossible.
+    # One record of each value is added, distributed like the whole column, so that every value stays possible.
     overall = (np.bincount(column, minlength=width) + 1 / width) / (len(column) + 1)
     return np.asarray((table + overall) / (table.sum(axis=1, keepdims=True) + 1))

@@ -1,8 +1,8 @@
-"""Beliefs of an attacker who knows public columns of a person and how these predict the values of others.
+"""The beliefs of an attacker who knows public columns of a person, and how these columns predict the values of others.
 
 Each column weighs the values by their counts among other people with the same column value. The shares of the whole
-table count as further records (naive Bayes, leaving one out). The weight of these shares, and the correction for
-correlated columns, are those that predict the others best.
+table count as further records (naive Bayes, leaving one out). The weight of these shares and the correction for
+correlated columns are chosen to predict the other people best.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 from sfumato._core.array_types import Codes, Floats, Places
 
 WEIGHTS = np.geomspace(0.1, 10_000, 16)
-"""The choices for the number of records that the table's shares may count as."""
+"""The choices for the weight of the table's shares, as a number of records."""
 TEMPERS = np.array([1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
 """The choices for the share of the columns' joint evidence to use."""
 MOST_CELLS = 1 << 22
-"""Larger tables of counts are sparse."""
+"""Tables of counts that are larger than this are sparse."""
 TUNING_CELLS = 1 << 18
-"""The number of beliefs, and so of records, on which the temper is chosen."""
+"""The number of beliefs (and thus of records) that are used to choose the correction for correlated columns."""
 
 
 Table = Any
@@ -31,17 +31,20 @@ Table = Any
 
 @dataclass(frozen=True)
 class ColumnEvidence:
-    """The evidence of one column for each value, and the part that comes from a person's own record."""
+    """The evidence of one column for each value, and the part of the evidence that comes from a person's own record."""
 
     codes: Codes
     log_weights: Table
     """For each value of the column (row) and each protected value (column), the logarithm of its relative weight."""
     own_log_weights: Floats
-    """For each record, its own contribution to the evidence for its value."""
+    """The contribution of each record to the evidence for its own value."""
 
     @classmethod
     def of(cls, codes: Codes, true_codes: Codes, shares: Floats, height: int = 0) -> ColumnEvidence:
-        """Counts how a column and the protected values occur together; values may be missing from these records."""
+        """Counts how often values of a column and protected values occur together.
+
+        Some values may not occur in these records.
+        """
         codes = codes.astype(np.int64)
         counts, cell_counts = count_cooccurrences(codes, true_codes, len(shares), height)
         weight = _choose_prior_weight(codes, cell_counts, true_codes, shares)
@@ -67,7 +70,8 @@ class ColumnEvidence:
 def _compute_own_evidence(cell_counts: Floats, prior: Floats, weight: float, records: int) -> Floats:
     """A record's contribution to the evidence for its own value, given the number of records with this value.
 
-    Without the record its value is also rarer in the table; otherwise the true value would seem slightly less likely.
+    Without the record, its value is also rarer in the table. If this were ignored, the true value would seem slightly
+    less likely.
     """
     others = np.maximum(prior - weight / records, prior / records)
     return np.log1p(cell_counts / prior) - np.log1p((cell_counts - 1) / others)
@@ -80,7 +84,9 @@ def select_rows(table: Table, rows: Codes) -> Floats:
 
 
 def count_cooccurrences(codes: Codes, true_codes: Codes, size: int, height: int = 0) -> tuple[Table, Floats]:
-    """Counts how often each column value (row) occurs with each protected value, also for each record's own pair.
+    """Counts how often each column value (row) occurs with each protected value.
+
+    Also returns the count of each record's own pair.
 
     The table has a row for each value that occurs, or as many rows as requested.
     """
@@ -89,7 +95,7 @@ def count_cooccurrences(codes: Codes, true_codes: Codes, size: int, height: int 
     if height * size <= MOST_CELLS:
         table = np.bincount(keys, minlength=height * size).astype(np.float64)
         return table.reshape(height, size), table.take(keys)
-    from scipy import sparse  # noqa: PLC0415 - takes long to load, and is for columns of many values
+    from scipy import sparse  # noqa: PLC0415 - scipy takes long to load, and only columns of many values need it
 
     lines, places, times = np.unique(keys, return_inverse=True, return_counts=True)
     rows, columns = np.divmod(lines, size)
@@ -98,7 +104,7 @@ def count_cooccurrences(codes: Codes, true_codes: Codes, size: int, height: int 
 
 
 def _choose_prior_weight(codes: Codes, cell_counts: Floats, true_codes: Codes, shares: Floats) -> float:
-    """The weight of the table's shares with the highest likelihood of all records, each predicted from the others."""
+    """The weight of the table's shares that predicts each record best from the other records."""
     step = max(1, len(cell_counts) // 10_000)  # a sample is enough to choose one number
     sizes = np.bincount(codes).astype(np.float64).take(codes[::step])
     cell_counts, shares = cell_counts[::step], shares.take(true_codes[::step])
@@ -107,13 +113,13 @@ def _choose_prior_weight(codes: Codes, cell_counts: Floats, true_codes: Codes, s
 
 
 def compute_smoothed_shares(true_codes: Codes, size: int) -> Floats:
-    """The shares of the values, all of them positive."""
+    """The shares of the values, all of which are positive."""
     return (np.bincount(true_codes, minlength=size) + 1 / size) / (len(true_codes) + 1)
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Beliefs of an attacker who knows some columns of a person, before anything is published."""
+    """The beliefs of an attacker who knows some columns of a person, before anything is published."""
 
     shares: Floats
     true_codes: Codes
@@ -122,7 +128,7 @@ class Knowledge:
 
     @classmethod
     def of(cls, evidence: Sequence[ColumnEvidence], true_codes: Codes, shares: Floats) -> Knowledge:
-        """Beliefs from some columns; each record is left out of the evidence about itself."""
+        """The beliefs from some columns. Each record is left out of the evidence about itself."""
         knowledge = cls(shares, true_codes, evidence)
         return knowledge if len(evidence) < 2 else knowledge.tune_temper()  # noqa: PLR2004
 
@@ -153,7 +159,7 @@ class Knowledge:
         return self._normalize(self._sum_log_weights(rows))
 
     def predict_others(self, columns: Sequence[Codes], people: int) -> Floats:
-        """Beliefs about people outside these records, by their columns."""
+        """The beliefs about people outside these records, from their columns."""
         log_weights = np.zeros((people, len(self.shares)))
         for column_evidence, codes in zip(self.evidence, columns, strict=True):
             log_weights += select_rows(column_evidence.log_weights, codes.astype(np.int64))

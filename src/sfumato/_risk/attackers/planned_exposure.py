@@ -1,7 +1,9 @@
-"""Measures before publishing what a release adds to the attack success of known public columns. Private.
+"""Measures, before publishing, how much a release adds to the success of attackers who know public columns.
 
-The published values are drawn with a key of their own, derived from that of the release. So the measurement repeats
-with the release, and does not weaken its guarantee: the two share no draw.
+The result is private.
+
+The published values are drawn with a separate key that is derived from the key of the release. So repeating the release
+repeats the measurement. The guarantee is not weakened, because the release and the measurement share no draw.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ def run_planned_attacks(
     protected_targets: Sequence[Target],
     release_draws: Draws,
 ) -> tuple[Attack, ...]:
-    """Attacks by attackers who each know one public column, and by one who knows all of them.
+    """Attacks by attackers who know one public column each, and by an attacker who knows all public columns.
 
-    An attacker of one column learns from all other people, because publishing stops at the strongest belief. The
-    attacker of all columns is that of `attack_scenarios`, whose beliefs are correct as often as expected.
+    An attacker with one column learns from all other people, because the strongest belief decides whether publishing
+    stops. The attacker with all columns is that of `attack_scenarios`, whose beliefs are correct as often as expected.
     """
     records = max(target.attacked_count for target in protected_targets)
     draws = release_draws.separate(ATTACKS)
@@ -62,7 +64,7 @@ def run_planned_attacks(
 
     with ThreadPoolExecutor() as pool:  # numpy takes most of the time and releases the lock
         for target in protected_targets:
-            _ = target.evidence  # all attacks need it
+            _ = target.evidence  # all attacks need this
         attack_arguments = [
             (number, target, scenario, names)
             for number, target in enumerate(protected_targets)
@@ -78,7 +80,7 @@ def attack(
     compute_likelihoods: Callable[[Places], Floats | None],
     compute_beliefs: BeliefFunction | None = None,
 ) -> Attack:
-    """The beliefs about the first records, by the columns alone and with their published values."""
+    """The beliefs about the first records, from the columns alone and with the published values."""
     records = target.attacked_count
     compute_beliefs = compute_beliefs or target.learn(known_columns).compute_beliefs
     sum_without, sum_with = BeliefSum(target.limits), BeliefSum(target.limits)
@@ -140,7 +142,7 @@ def split_into_chunks(records: int, size: int) -> Iterator[Places]:
 def draw_published_values(
     chosen: ChosenMechanism, sensitive: SensitiveColumns, codes: Codes, draws: Draws
 ) -> PerturbedRecords:
-    """Draws published values; the records of one value are distributed over its slots as in the full table."""
+    """Draws published values. The records of one value are distributed over its slots as in the full table."""
     slots = None
     if chosen.mechanism.uses_slots:
         counts = [np.array(chosen.histogram.counts)]
@@ -156,7 +158,10 @@ def draw_published_values(
 
 
 def _spread_over_slots(codes: Codes, counts: Numbers, draws: Draws) -> Numbers:
-    """A slot for each record below the count of its value, in random order; all slots if all records are here."""
+    """A slot for each record, in random order, below the count of its value.
+
+    If all records are here, all slots are used.
+    """
     order = np.lexsort((draws.get_stream("order").draw_bits(0, len(codes)), codes))
     sample_counts = np.bincount(codes, minlength=len(counts))
     ranks = np.arange(len(codes)) - np.repeat(np.cumsum(sample_counts) - sample_counts, sample_counts)
@@ -170,7 +175,8 @@ def _spread_over_slots(codes: Codes, counts: Numbers, draws: Draws) -> Numbers:
 def measure_predictions(protected_targets: Sequence[Target], accepted: Sequence[str]) -> list[ColumnPrediction]:
     """The success of guessing each protected column from single columns, from pairs, and from all.
 
-    Accepted columns are measured only one by one: they are known to disclose, and so would every combination with them.
+    Accepted columns are measured only one by one. They are known to disclose the value, and so does every combination
+    with them.
     """
     predictions = []
     for target in protected_targets:

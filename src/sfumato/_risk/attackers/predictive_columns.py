@@ -1,7 +1,8 @@
-"""Finds public columns that disclose the protected one: perturbation does not change what another column reveals.
+"""Finds public columns that disclose the protected column. Perturbation does not change what other columns disclose.
 
-The guess for a record is the most frequent value among the others in its class. A column is too predictive if this
-guess closes half of the distance between the best blind guess and certainty. The same holds for pairs and for all.
+The guess for a record is the most frequent value among the other records of its class. A column is too predictive if
+this guess closes half of the distance between the best blind guess and certainty. The same rule applies to pairs of
+columns and to all columns together.
 """
 
 from __future__ import annotations
@@ -22,26 +23,28 @@ from sfumato._records.column_codes import encode_batch_values
 from sfumato._risk.attackers.attack_result import compute_wilson_interval
 
 COARSER_DOUBT = 0.1
-"""A column is a coarser form of the protected one if that leaves at most this share of its uncertainty."""
+"""A column is a coarser form of the protected column if the protected column removes all but this share of its
+uncertainty.
+"""
 GUESS_ERRORS = 3.0
-"""The standard errors by which a guess must be better than a blind one."""
+"""A guess must be better than a blind guess by this number of standard errors."""
 MOST_TOGETHER = 2
-"""The number of columns tried in pairs; for all columns together naive Bayes is used."""
+"""The number of columns that are tried in pairs. For all columns together, naive Bayes is used."""
 MOST_WORK, LEAST_RECORDS = 1 << 27, 20_000
-"""The most combinations of columns times records for each, and the fewest records."""
+"""The largest product of column combinations and records, and the smallest number of records."""
 MOST_CELLS = 1 << 21
-"""The most pairs of groups and values that are counted in a table; more are sorted."""
+"""The largest number of pairs of groups and values that are counted in a table. More pairs are sorted."""
 DENSE_FACTOR = 4
-"""A table of all groups and values is faster than a list up to this number of cells per record."""
+"""Up to this number of cells per record, a table of all groups and values is faster than a list."""
 SMALLEST_GROUP = 20
-"""In smaller groups a share is too often large by chance to be worth a notice."""
+"""Smaller groups are not reported, because a share in them is often large by chance."""
 
 Keys = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnPrediction:
-    """The success of guessing a protected column from others."""
+    """The success of guessing a protected column from other columns."""
 
     columns: tuple[str, ...]
     protected_column: str
@@ -49,7 +52,9 @@ class ColumnPrediction:
     blind_success: float
     records: int
     is_coarser: bool = False
-    """Whether the column is nearly a function of the protected one, so that a coarser form of it is public."""
+    """Whether the column is almost a function of the protected column, so that a coarser form of the protected column
+    is public.
+    """
 
     @property
     def is_predictive(self) -> bool:
@@ -62,13 +67,13 @@ class ColumnPrediction:
 
     @property
     def sentence(self) -> str:
-        """The success of the guess in one sentence, without a verdict."""
+        """A sentence with the success of the guess, without a verdict."""
         column_text = " and ".join(map(repr, self.columns))
         if len(self.columns) > MOST_TOGETHER:
             column_text = f"all public columns together (mainly {format_values(self.columns, MOST_TOGETHER)})"
         return (
-            f"guessing {self.protected_column!r} from {column_text} is correct for {self.success:.1%} of the records "
-            f"(blind guess: {self.blind_success:.1%})"
+            f"guesses of {self.protected_column!r} from {column_text} are correct for {self.success:.1%} of the "
+            f"records (without these columns: {self.blind_success:.1%})"
         )
 
 
@@ -78,11 +83,11 @@ def measure_blind_guess(true_codes: Codes) -> float:
 
 
 def measure_best_guess(groups: Keys, true_codes: Codes, size: int) -> float:
-    """The share of records with the most frequent value among the others of their group.
+    """The share of records whose value is the most frequent value among the other records of their group.
 
-    One of several equally frequent values is guessed; a unique record is guessed blindly. By counts: with n1 records of
-    the most frequent value of a group and n2 of the next, the n1 records are guessed correctly if n1 - 1 > n2, and no
-    others.
+    If several values are equally frequent, one of them is guessed. For a unique record, the guess is blind. Let a group
+    have n1 records of the most frequent value and n2 records of the next. Then the guess is correct for these n1
+    records if n1 - 1 > n2, and for no others.
     """
     keys = groups * size + true_codes
     cells = (int(groups.max(initial=0)) + 1) * size
@@ -104,16 +109,16 @@ def measure_best_guess(groups: Keys, true_codes: Codes, size: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _TopValues:
-    """The most frequent value and the next one of each group with records."""
+    """The most frequent value and the next most frequent value of each group with records."""
 
     value: Keys
     """The first of the most frequent values."""
     largest: Keys
-    """Its number of records."""
+    """The number of records of this value."""
     second_largest: Keys
     """The number of records of the next value; 0 if there is none."""
     ties: Keys
-    """The number of values with as many records as the next one, and with one more."""
+    """The number of values with the same number of records as the next value, and with one record more."""
 
     @property
     def is_single_record(self) -> npt.NDArray[np.bool_]:
@@ -122,7 +127,7 @@ class _TopValues:
 
 
 def _find_tops_by_table(keys: Keys, cells: int, size: int) -> _TopValues:
-    """Finds them in a table of all groups and values."""
+    """Finds the two values in a table of all groups and values."""
     table = np.bincount(keys, minlength=cells).reshape(-1, size)
     if not (has_records := table.any(axis=1)).all():
         table = table[has_records]
@@ -134,13 +139,13 @@ def _find_tops_by_table(keys: Keys, cells: int, size: int) -> _TopValues:
 
 
 def _find_tops_by_list(keys: Keys, size: int) -> _TopValues:
-    """Finds them in a list of the pairs of groups and values that occur."""
+    """Finds the two values in a list of the pairs of groups and values that occur."""
     keys, counts = count_keys(keys)
     group, value = np.divmod(keys, size)
     firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     largest = np.maximum.reduceat(counts, firsts)
     lines = np.diff(firsts, append=len(group))
-    # The next one: the largest after removing one of the largest.
+    # The next value is the largest after removing one of the largest.
     is_largest = counts == np.repeat(largest, lines)
     top_lines = np.minimum.reduceat(np.where(is_largest, np.arange(len(counts)), len(counts)), firsts)
     other_counts = counts.copy()
@@ -151,7 +156,7 @@ def _find_tops_by_list(keys: Keys, size: int) -> _TopValues:
 
 
 def count_keys(keys: Keys) -> tuple[Keys, Keys]:
-    """The distinct numbers in rising order with their counts; a table counts small ranges."""
+    """The distinct numbers in rising order, with their counts. Small ranges are counted in a table."""
     if int(keys.max(initial=0)) < MOST_CELLS:
         table = np.bincount(keys)
         distinct_keys = np.flatnonzero(table)
@@ -164,7 +169,7 @@ def count_keys(keys: Keys) -> tuple[Keys, Keys]:
 def measure_guesses(
     columns: Mapping[str, Codes], true_codes: Codes, size: int, protected_column: str, *, together: int
 ) -> list[ColumnPrediction]:
-    """The success of guessing the protected column from each column, or from each combination."""
+    """The success of guessing the protected column from each column or each combination."""
     blind_success, records = measure_blind_guess(true_codes), len(true_codes)
     if (ways := math.comb(len(columns), together)) > 1:  # a random sample is enough for large tables
         records = min(records, max(LEAST_RECORDS, MOST_WORK // ways))
@@ -180,7 +185,7 @@ def measure_guesses(
         )
 
     def guess_both_ways(names: tuple[str, ...]) -> ColumnPrediction:
-        """Also measures the reverse: values of another column that the protected one determines are disclosed too."""
+        """Also measures the reverse: another column is disclosed too if the protected column determines its values."""
         column = wide[names[0]]
         reverse_blind = measure_blind_guess(column)
         reverse_success = measure_best_guess(true_codes.astype(np.int64), column, int(column.max(initial=0)) + 1)
@@ -192,7 +197,7 @@ def measure_guesses(
 
 
 def find_predictive_columns(rows: pa.Table, columns: Sequence[str], protected_column: str) -> list[str]:
-    """Finds the columns of a table that disclose another one, or are a coarser form of it."""
+    """Finds the columns of a table that disclose another column, or are a coarser form of it."""
     column_codes = {
         name: encode_batch_values(rows.column(name).combine_chunks())[0] for name in (*columns, protected_column)
     }
@@ -213,13 +218,14 @@ def count_disclosed_records(codes: Codes, true_codes: Codes, size: int, prior: f
 
 
 def list_disclosing_columns(predictions: Sequence[ColumnPrediction]) -> tuple[ColumnPrediction, list[str]] | None:
-    """The worst prediction of a protected column and the columns to act on; single columns come first."""
+    """The best prediction of a protected column, and the columns that need a decision. Single columns come first."""
     predictive = sorted(
         (prediction for prediction in predictions if prediction.is_predictive),
         key=lambda prediction: (len(prediction.columns), -prediction.success),
     )
     if not predictive:
         return None
-    # Of columns that disclose only together, accepting the first suffices; those that disclose alone are all accepted.
+    # If columns disclose only together, accepting the first is enough. Columns that disclose alone must all be
+    # accepted.
     single_columns = [prediction.columns[0] for prediction in predictive if len(prediction.columns) == 1]
     return predictive[0], list(dict.fromkeys(single_columns)) or list(predictive[0].columns[:1])

@@ -1,4 +1,4 @@
-"""Finds public columns that disclose too much together with a release, and stop its publication."""
+"""Finds public columns that disclose too much together with a release, and stops the publication."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sfumato.mechanisms.capabilities import AttackModel, GroupRisk
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 LARGEST_LIFTED_SHARE = 0.5
-"""The largest share of records that a public column may raise well above the caps."""
+"""The largest share of records for which a public column may raise the belief well above the caps."""
 RELEASE_ONLY_GUARANTEES = (Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY)
 """Guarantees that hold only against an attacker who knows nothing but the release."""
 COARSER = "Drop the column (`drop=`), or publish it in wider ranges (`ranges=`)."
@@ -27,7 +27,7 @@ COARSER = "Drop the column (`drop=`), or publish it in wider ranges (`ranges=`).
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """The share of records whose bound a public column breaches, under a guarantee for the marginal prior."""
+    """The share of records for which a public column breaks the bound, under a guarantee for the marginal prior."""
 
     column: str
     worst_posterior: float
@@ -37,7 +37,7 @@ class Breach:
 
 
 def measure_breaches(chosen: ChosenMechanism, sample: Sample) -> list[Breach]:
-    """Measures each public column by the plan's exact distribution, some groups at a time."""
+    """Measures each public column with the plan's exact distribution, some groups at a time."""
     risks = chosen.mechanism.require(GroupRisk)
     size, column_breaches = chosen.histogram.domain_size, []
     for column, codes in sample.columns.items():
@@ -55,15 +55,15 @@ def measure_breaches(chosen: ChosenMechanism, sample: Sample) -> list[Breach]:
 
 
 def find_breach_stop(column_breaches: Sequence[Breach], limit: Fraction) -> Notice | None:
-    """Makes a stop if a public column breaches more records than the limit."""
+    """Makes a stop if a public column breaks the bound for more records than the limit allows."""
     worst_breach = max(column_breaches, key=lambda breach: breach.breached_share, default=None)
     if worst_breach is None or worst_breach.breached_share <= limit:
         return None
     return Notice(
         "bound-breached",
-        f"an attacker who knows a person's {worst_breach.column!r} breaches the bound for "
-        f"{worst_breach.breached_share:.1%} of the records (confidence up to {worst_breach.worst_posterior:.2f}); "
-        f"the limit is {float(limit):.2%}. The guarantee of this mechanism covers only the marginal prior.",
+        f"for {worst_breach.breached_share:.1%} of the records, an attacker who knows a person's "
+        f"{worst_breach.column!r} can exceed the bound (confidence up to {worst_breach.worst_posterior:.2f}). The "
+        f"limit is {float(limit):.2%} of the records. The guarantee of this mechanism covers only the marginal prior.",
         worst_breach.column,
         {"share": worst_breach.breached_share, "posterior": worst_breach.worst_posterior, "limit": str(limit)},
         (worst_breach.column,),
@@ -80,7 +80,7 @@ def find_exposure_stop(attack_results: Sequence[Attack], mechanism: AnyMechanism
     if mechanism.guarantee not in RELEASE_ONLY_GUARANTEES:
         return None
     if attack_results:
-        mechanism.require(AttackModel)  # without it no belief would seem to rise
+        mechanism.require(AttackModel)  # without this no belief would seem to rise
     results_with_release = [
         (candidate.with_release, candidate)
         for candidate in attack_results
@@ -93,10 +93,10 @@ def find_exposure_stop(attack_results: Sequence[Attack], mechanism: AnyMechanism
         return None
     return Notice(
         "exposure-above-bound",
-        f"an attacker who knows a person's {worst_attack.known_columns[0]!r} and has the release believes the true "
-        f"{worst_attack.protected_column!r} of {worst_belief.share_well_above:.0%} of the records well above "
-        f"the bound (confidence up to {worst_belief.worst_belief:.2f}). The guarantee of this mechanism covers only an "
-        "attacker who knows nothing else.",
+        f"for {worst_belief.share_well_above:.0%} of the records, an attacker who knows a person's "
+        f"{worst_attack.known_columns[0]!r} and has the release can infer the true {worst_attack.protected_column!r} "
+        f"with a confidence well above the bound (up to {worst_belief.worst_belief:.2f}). The guarantee of this "
+        "mechanism covers only attackers who know nothing but the release.",
         worst_attack.known_columns[0],
         {"share": worst_belief.share_well_above, "belief": worst_belief.worst_belief},
         worst_attack.known_columns,

@@ -1,6 +1,6 @@
-"""K: an attacker who links records by public columns, counting equal records and equal people of a population.
+"""K: an attacker who links records by public columns. Equal records and equal people of a population are counted.
 
-This finds a person's record and ignores published values; perturbed columns do not identify anyone.
+The attacker finds a person's record and ignores published values, because perturbed columns do not identify anyone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BATCH_ROWS = 1 << 17
 
 @dataclass(frozen=True)
 class LinkageRisk:
-    """The number of records that public columns identify, and with which certainty."""
+    """How many records public columns identify, and with which certainty."""
 
     columns: tuple[str, ...]
     """The columns used for linkage."""
@@ -47,7 +47,7 @@ class LinkageRisk:
     in_population: ClassSizeShares | None = None
     """The shares of records that match one person of a population, fewer than 5, and fewer than 11."""
     absent_share: float = 0.0
-    """The share of records that match nobody of the population: they do not come from it."""
+    """The share of records that match nobody of the population, and so do not come from it."""
 
     def to_json(self) -> Json:
         """The risk as JSON."""
@@ -65,7 +65,7 @@ def link_records(
 ) -> LinkageRisk:
     """Counts the records of a release with equal public columns, and the matching people of a population.
 
-    The columns are those that the population also has; its values are recoded into the ranges of the release.
+    Only columns of the population are used. Its values are recoded into the ranges of the release.
     """
     opened = Release.open(release)
     names = list_public_columns(opened)
@@ -84,7 +84,7 @@ def link_records(
         names = [name for name in names if name in source.schema.names]
         if not names:
             raise SpecError(
-                "the population shares no public column with the release, so no record can be linked.",
+                "the population and the release have no public column in common, so no record can be linked.",
                 code="no-shared-column",
             )
         arrays: dict[str, list[pa.Array]] = {name: [] for name in names}
@@ -104,7 +104,7 @@ def list_public_columns(release: Release) -> list[str]:
 
 
 def encode_shared_values(names: Sequence[str], tables: Sequence[pa.Table]) -> list[list[Codes]]:
-    """Columns of several tables as numbers of the same values: a list of columns for each table."""
+    """Columns of several tables as numbers of common values, with a list of columns for each table."""
     codes_by_table: list[list[Codes]] = [[] for _ in tables]
     ends = np.cumsum([part.num_rows for part in tables])[:-1]
     for name in names:
@@ -125,7 +125,7 @@ def encode_shared_values(names: Sequence[str], tables: Sequence[pa.Table]) -> li
 
 
 def count_links(names: Sequence[str], records: Sequence[Codes], people: Sequence[Codes] | None = None) -> LinkageRisk:
-    """Counts matching people; columns are numbers of the same values in both."""
+    """Counts matching people. The columns are numbers of common values in both tables."""
     number = len(records[0])
     if people is None:
         counts = np.bincount(number_combinations(records))

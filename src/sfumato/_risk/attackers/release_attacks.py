@@ -1,4 +1,4 @@
-"""Runs all attackers on a release and its original table: private, for the data steward."""
+"""Runs all attackers on a release and its original table, privately for the data steward."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Audit:
-    """The attacks on a release. They contain no verdict: a person decides whether the release is acceptable."""
+    """The attacks on a release. They contain no verdict, because a person decides whether the release is acceptable."""
 
     mechanism: str
     attacks: tuple[Attack, ...]
@@ -60,21 +60,22 @@ class Audit:
     order_tests: tuple[OrderTest, ...]
     """The tests of the row order."""
     linkage: LinkageRisk
-    """The number of records that public columns identify."""
+    """The records that public columns identify."""
     column_attacks: tuple[Attack, ...] = ()
-    """For each protected column, attackers who each know one public column."""
+    """For each protected column, attackers who know one public column each."""
     success_by_share: Mapping[str, tuple[tuple[float, float | None], ...]] = field(default_factory=dict)
-    """For each protected column, attack success by the share of known others."""
+    """For each protected column, the attack success for several shares of known people."""
     odds_factors: Mapping[str, float | None] = field(default_factory=dict)
-    """For each protected column, the largest factor on odds by a published value; infinite if it excludes a value,
-    None if unknown.
+    """For each protected column, the largest factor by which a published value changes odds.
+
+    It is infinite if a published value excludes a value, and None if unknown.
     """
     self_tests: tuple[SelfTest, ...] = ()
     """Deliberate corruptions that must be detected."""
     published_value_tests: tuple[PublishedValueTest, ...] = ()
     """For each protected column, whether published values fit the true values of people whose record is certain."""
     unique_matches: int | None = None
-    """The number of people matched by public columns, without a key."""
+    """The number of people who were matched by public columns, without a key."""
     skip_reason: str = ""
     """The reason why no attack ran, if none did."""
 
@@ -105,19 +106,19 @@ class Audit:
                 for name, factor in self.odds_factors.items()
             },
             "controls": [item.to_json() for item in self.self_tests],
-            "matched_by": "key" if self.unique_matches is None else "public columns and law",
+            "matched_by": "key" if self.unique_matches is None else "public columns and reference distribution",
             "alone": self.unique_matches,
             "not_attacked": self.skip_reason or None,
         }
 
 
 NO_KEY = (
-    "records cannot be matched with people without the key, because the release publishes the values of each "
-    "group; publish with `plan_file=`, and name that file here."
+    "without the key, records cannot be matched with people, because the release publishes the values of each group; "
+    "publish with `plan_file=`, and name the plan file here."
 )
 
 
-def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may have
+def audit(  # noqa: PLR0913 - a release, a table, and other things that attackers may have
     release: str | Path,
     original: AnyTable,
     plan_file: str | Path | None = None,
@@ -132,14 +133,17 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     table: pa.Table | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Audit:
-    """Runs all attackers on a release; `second` is another release of the same table, with its plan file.
+    """Runs all attackers on a release. `second` is another release of the same table, with its plan file.
 
-    Without a plan file, records are matched with people of equal public columns by the reference distribution. With
-    a request (`spec`), beliefs above its bound are counted; with a population, records that are unique in it. A seed
-    makes the random draws reproducible. `table` is the result of `read_original`, if it was read already.
+    Without a plan file, records are matched with people of equal public columns by the reference distribution. With a
+    request (`spec`), beliefs above its bound are counted. With a population, records that are unique in the population
+    are counted. A seed makes the random draws reproducible. `table` is the result of `read_original`, if the table was
+    read already.
     """
     opened = Release.open(release)
-    opened.manifest.mechanism.require(AttackModel)  # an audit that cannot attack must not look like a passed one
+    opened.manifest.mechanism.require(
+        AttackModel
+    )  # an audit that cannot attack must not look like an audit that passed
     linkage = link_records(release, population, read=read)
     if table is None:
         table = read_original(opened, original, plan_file, hierarchies=hierarchies, read=read)
@@ -149,9 +153,9 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     try:
         matched_release = match_with_original(opened, table, plan_file, seed)
     except ReleaseFormatError:
-        # An attacker needs no key here, and the key does not fit.
+        # In this case an attacker needs no key, and the key does not fit.
         if plan_file is not None and any(result.is_significant for result in order_tests):
-            skip_reason = "the order of the rows discloses whose they are, and it is not the order of the key."
+            skip_reason = "the order of the rows discloses the person of each row, and it is not the order of the key."
             return Audit(
                 mechanism, (), tuple(order_tests), linkage, self_tests=tuple(self_tests), skip_reason=skip_reason
             )
@@ -237,9 +241,9 @@ def _test_published_values(
 
 
 def _select_certain_people(setup: AttackSetup, release: MatchedRelease) -> AttackSetup | None:
-    """The people whose record is certain; None if they are too few to test.
+    """The people whose record is certain; None if there are too few for a test.
 
-    They form a table of their own, because their value frequencies differ from those of all people.
+    These people form a separate table, because their value frequencies differ from those of all people.
     """
     if release.is_unique is None:
         return setup

@@ -1,8 +1,8 @@
-"""Matches the records of a release with the original by the key of its plan file, to attack the release itself.
+"""Matches the records of a release with the original by the key of the plan file, to attack the release itself.
 
 Rows of a release have a keyed order. So without the key nobody can match people with equal public columns, or count
-correct guesses. The key only scores guesses; attackers never use it. Without a key, the matching of such people is
-drawn from the reference distribution of the release.
+correct guesses. The key is only used to score guesses; attackers never use it. Without a key, the matching of such
+people is drawn from the reference distribution of the release.
 """
 
 from __future__ import annotations
@@ -41,12 +41,11 @@ from sfumato._verify.against_original import OriginalRows, match_hierarchy_group
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.capabilities import AttackModel
 
-# Matching without a key: drawn from the reference distribution, among people with equal public columns.
-#
-# A person with unique public columns is found by them. In an equivalence class, each assignment of records to people
-# is as likely as the published values make it, so one is drawn with that probability. On average that equals the
-# key's matching, for a correctly made release. So classes always agree with the reference distribution; only
-# unique people, and totals of a class, can show that a release was made incorrectly.
+# Matching without a key: drawn from the reference distribution, among people with equal public columns. A person with
+# unique public columns is found by these columns. In an equivalence class, an assignment of records to people is drawn
+# with its probability given the published values. For a correctly made release, this equals the key's matching on
+# average. So classes always agree with the reference distribution. Only unique people, and totals of a class, can show
+# that a release was made incorrectly.
 #
 # Two records of a class are exchanged with the Metropolis (1953) probability, all people in
 # pairs at once, until the likelihood of the records stops rising.
@@ -58,12 +57,15 @@ CONVERGED_GAIN = 1e-3
 """A smaller gain in log-likelihood ends the exchanges."""
 SMALLEST = 1e-30
 LIKELIHOOD_ROUNDS = 2
-"""The number of times the likelihood is computed; again with the drawn matching if it depends on the sub-tables."""
+"""The number of times that the likelihood is computed.
+
+If it depends on the sub-tables, it is computed again with the drawn matching.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class EquivalenceClasses:
-    """Records sorted by equivalence class: the start, the size and the position in the class."""
+    """Records sorted by equivalence class, with the start and the size of the class and the position in it."""
 
     starts: Places
     sizes: Places
@@ -75,7 +77,10 @@ class EquivalenceClasses:
         return cls(np.cumsum(sizes) - sizes, sizes, np.repeat(np.arange(len(sizes)), sizes))
 
     def choose_partners(self, random_bits: Codes) -> Places:
-        """Chooses a partner of the same class for each record, or itself; partners are mutual."""
+        """Chooses a partner of the same class for each record; some records are their own partner.
+
+        Partners are mutual.
+        """
         turn = (random_bits % self.sizes.astype(np.uint64)).astype(np.int64)
         start, size = self.starts[self.class_numbers], self.sizes[self.class_numbers]
         rank = np.arange(len(self.class_numbers)) - start
@@ -89,7 +94,7 @@ def draw_likely_order(
     draws: Draws,
     likelihood_rounds: int = LIKELIHOOD_ROUNDS,
 ) -> Places | None:
-    """Draws the person of each record, by class; people are sorted by class too, with values `true_codes`.
+    """Draws the person of each record, class by class. People are sorted by class too, with the values `true_codes`.
 
     `likely` gives the likelihood of the records' published values for each true value, under a given matching; None if
     unknown.
@@ -102,7 +107,7 @@ def draw_likely_order(
         if likelihoods is None:
             return None
         if previous_likelihoods is not None and np.array_equal(likelihoods, previous_likelihoods):
-            break  # it does not depend on the matching
+            break  # the likelihood does not depend on the matching
         previous_likelihoods, previous_mean = likelihoods, -np.inf
         for round_number in range(MOST_ROUNDS):
             total = 0.0
@@ -124,7 +129,7 @@ def draw_likely_order(
 def _exchange_partners(
     likelihoods: Floats, true_codes: Codes, person: Places, partner: Places, random_bits: Codes
 ) -> Places:
-    """Exchanges records between partners, or keeps them."""
+    """Exchanges the records of partners, or keeps them in place."""
     one = np.flatnonzero(np.arange(len(person)) < partner)
     other = partner[one]
     mine, theirs = true_codes[person[one]], true_codes[person[other]]
@@ -142,12 +147,15 @@ def _exchange_partners(
 # ---------------------------------------------------------------------------------------------------------------------
 
 MOST_DRAWN_CELLS = 1 << 22
-"""The most records times values for which a matching is drawn."""
+"""The largest product of records and values for which a matching is drawn."""
 
 
 @dataclass(frozen=True, eq=False)
 class MatchedRelease:
-    """A release whose records are matched with the original; people have the order of the original. Secret."""
+    """A release whose records are matched with the original.
+
+    People have the order of the original. The match is secret.
+    """
 
     manifest: Manifest
     columns: Mapping[str, Codes] = field(repr=False)
@@ -164,9 +172,9 @@ class MatchedRelease:
     """The people matched by public columns alone, without a key; None with a key."""
 
     def make_setups(self, spec: PrivacySpec | None = None, seed: int | None = None) -> list[AttackSetup]:
-        """Makes a setup for each protected column; with a request, beliefs above its bound are counted.
+        """Makes a setup for each protected column. With a request, beliefs above its bound are counted.
 
-        Tables above 200,000 people are sampled: the first ones in the release.
+        Of tables above 200,000 people, the first people in the release are used, whose order is random.
         """
         people = np.sort(self.order[:MOST_RECORDS])
         first = np.searchsorted(people, self.order[: len(people)])  # in the order of the release, which is random
@@ -184,7 +192,10 @@ class MatchedRelease:
         return setups
 
     def _list_protected(self) -> list[tuple[str, tuple[Value, ...], Codes]]:
-        """The protected columns, one by one if they are protected separately: name, domain, true values."""
+        """The name, the domain and the true values of each protected column.
+
+        Columns are listed one by one if they are protected separately.
+        """
         return [(name, domain, codes[self.true_codes]) for name, domain, codes in list_protected_columns(self.manifest)]
 
     def _compute_likelihoods(self, people: Places, number: int, rows: Places) -> Floats:
@@ -195,7 +206,7 @@ class MatchedRelease:
 
 
 def list_protected_columns(manifest: Manifest) -> list[tuple[str, tuple[Value, ...], Codes]]:
-    """Each separately protected column: its name, its domain, and the place of its values in the domain."""
+    """Lists the name, the domain and the place of the values in the domain for each separately protected column."""
     domain = manifest.domain
     if not manifest.is_independent:
         return [(manifest.sensitive_name, domain, np.arange(len(domain)))]
@@ -215,7 +226,7 @@ def read_original(
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
     read: ReadOptions = DEFAULT_READ_OPTIONS,
 ) -> pa.Table:
-    """Reads the published rows of a table, with ranges and groups as in the release, and true values."""
+    """Reads the published rows of a table, with ranges and groups as in the release, but with true values."""
     with open_original(release.folder, original, plan_file, read=read) as rows:
         return prepare_table(release, rows, hierarchies)
 
@@ -241,8 +252,8 @@ def match_by_key(release: Release, table: pa.Table, plan_file: str | Path) -> Ma
         np.array_equal(one, other[order]) for one, other in zip(release_codes, table_codes, strict=True)
     ):
         raise ReleaseFormatError(
-            "the order of the release is not the order that the key of the plan file gives this table; name the "
-            "table and the plan file of this release.",
+            "the key of the plan file gives this table another order than that of the release; name the table and "
+            "the plan file of this release.",
             code="order-not-of-plan-file",
         )
     published_codes = read_published_codes(release)
@@ -254,10 +265,10 @@ def match_by_key(release: Release, table: pa.Table, plan_file: str | Path) -> Ma
 
 
 def match_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> MatchedRelease | None:
-    """Matches without a key: by public columns, and by the reference distribution within a class.
+    """Matches without a key, by public columns and, within a class, by the reference distribution.
 
-    Large tables are sampled by whole classes. None if the reference distribution is unknown, or if the values of groups
-    are published: then records cannot be exchanged one by one.
+    Large tables are sampled by whole classes. The result is None if the reference distribution is unknown, or if the
+    values of groups are published, because then records cannot be exchanged one by one.
     """
     manifest, names = release.manifest, list_public_columns(release)
     if manifest.encoding.read_side_table(manifest.naming, release.folder) is not None:
@@ -273,8 +284,8 @@ def match_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> Matc
     )
     if not np.array_equal(sizes, person_sizes):
         raise ReleaseFormatError(
-            "the public columns of the table differ from those of the release: name the original table, as it "
-            "was when the release was made.",
+            "the public columns of the table differ from those of the release; name the original table in the state "
+            "in which it was published.",
             code="public-columns-differ",
         )
     true_codes, published_codes = find_domain_places(manifest.naming, table), read_published_codes(release)
@@ -314,7 +325,7 @@ def match_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> Matc
 
 
 def _draw_classes(sizes: Places, values: int, draws: Draws) -> Mask:
-    """Chooses classes: all, or a random sample for large tables, where the last may be too large."""
+    """Chooses all classes, or a random sample for large tables. The last class of a sample may exceed the limit."""
     random_order = np.argsort(draws.get_stream("crowds").draw_bits(0, len(sizes)))
     record_limit = min(MOST_RECORDS, max(MOST_DRAWN_CELLS // values, LEAST_RECORDS))
     first = max(int(np.searchsorted(np.cumsum(sizes[random_order]), record_limit, side="right")), 1)
@@ -332,7 +343,7 @@ def read_published_codes(release: Release) -> Codes:
 
 
 def find_domain_places(naming: Naming, table: pa.Table) -> Codes:
-    """The places of true values in the domain; a combination is found by all its parts."""
+    """The places of true values in the domain. A combination is found by all its parts."""
     keys, domain_keys = np.zeros(table.num_rows, dtype=np.int64), np.zeros(len(naming.domain), dtype=np.int64)
     for number, name in enumerate(naming.sensitive):
         values = naming.make_part_domain(number)
@@ -344,6 +355,7 @@ def find_domain_places(naming: Naming, table: pa.Table) -> Codes:
     places = order[np.minimum(np.searchsorted(domain_keys, keys, sorter=order), len(domain_keys) - 1)]
     if not np.array_equal(domain_keys[places], keys):
         raise ReleaseFormatError(
-            "the table is not the original of this release: it has values outside the domain.", code="not-the-original"
+            "the table is not the original of this release, because it has values outside the domain.",
+            code="not-the-original",
         )
     return places

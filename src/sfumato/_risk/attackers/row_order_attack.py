@@ -1,8 +1,8 @@
-"""R: an attacker who uses the order of rows, to match records with people or with neighbouring rows.
+"""R: an attacker who uses the order of rows to match records with people or with neighbouring rows.
 
-The row order of a correct release is independent of the table, of published values, of the table of group values and
-of other releases. Each test gives a standard score, with exact mean and variance over all orders. Chance exceeds the
-limit once in a million tests. `verify` checks what files disclose beside their rows.
+The row order of a correct release is independent of the table, of published values, of the table of group values and of
+other releases. Each test gives a standard score, with exact mean and variance over all orders. By chance, the score
+exceeds the limit once in a million tests. `verify` checks what files disclose beside their rows.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from sfumato._risk.attackers.release_matching import MatchedRelease, read_publis
 from sfumato._verify.check_results import Check
 
 LARGEST_SCORE = 4.891638475698590
-"""A standard normal number is farther from 0 than this once in a million times."""
+"""The distance from 0 that a standard normal number exceeds once in a million times."""
 LEAST_RECORDS = 20
-"""With fewer records a normal approximation would give false alarms."""
+"""With fewer records, the normal approximation would give false alarms."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderTest:
-    """One test of an order: two things that should be independent, and their association in standard deviations."""
+    """One test of an order, with the association (in standard deviations) of two things that should be independent."""
 
     name: str
     score: float
@@ -64,9 +64,9 @@ class OrderTest:
 
 
 def compare_places(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> OrderTest:
-    """Tests by public columns if the same people have the same row numbers in two tables.
+    """Tests if people with the same public columns have the same row numbers in two tables.
 
-    They have in two releases of one key, and in a release that was never shuffled.
+    This is so in two releases with one key, and in a release that was never shuffled.
     """
     rows = len(one[0]) if one else 0
     if not rows or rows != len(other[0]):
@@ -99,8 +99,8 @@ def compare_order(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> Or
 def compare_neighbours(name: str, published_codes: Codes) -> OrderTest:
     """Tests if neighbouring records share their published value more often than by chance.
 
-    By the number of runs of several kinds (Wald and Wolfowitz 1940; Barton and David 1957). A table sorted by the
-    protected column and perturbed without shuffling discloses values this way.
+    The test uses the number of runs of several kinds (Wald and Wolfowitz 1940; Barton and David 1957). If a table is
+    sorted by the protected column and perturbed without shuffling, its order discloses values.
     """
     counts, rows = np.bincount(published_codes).astype(np.float64), len(published_codes)
     if rows < LEAST_RECORDS:
@@ -116,7 +116,7 @@ def compare_neighbours(name: str, published_codes: Codes) -> OrderTest:
 def compare_group_lists(name: str, groups: Codes, true_codes: Codes, lines: Codes, values: Codes) -> OrderTest:
     """Tests if the i-th record of each group has the i-th of the group's published values.
 
-    `groups` and `true_codes` describe the records in the order of the release; `lines` are the groups of the values.
+    `groups` and `true_codes` describe the records in the order of the release. `lines` are the groups of the values.
     """
     order = np.argsort(groups, kind="stable")
     return _score_agreement(
@@ -127,8 +127,8 @@ def compare_group_lists(name: str, groups: Codes, true_codes: Codes, lines: Code
 def _score_agreement(name: str, groups: Places, one: Codes, other: Codes) -> OrderTest:
     """Scores the agreements of two lists, place by place, against random orders within each group.
 
-    Both lists have the same values in each group. With c of a kind among n, the mean is the sum of c²/n, and the
-    variance (S2 - 2 S3/n + S2²/n²)/(n - 1), where Sk is the sum of c^k (Hoeffding 1951).
+    Both lists have the same values in each group. If c of n values are of a kind, the mean is the sum of c²/n, and the
+    variance is (S2 - 2 S3/n + S2²/n²)/(n - 1), where Sk is the sum of c^k (Hoeffding 1951).
     """
     size = int(max(one.max(initial=0), other.max(initial=0))) + 1
     lines, counts = np.unique(groups * size + one, return_counts=True)
@@ -146,7 +146,7 @@ def _score_agreement(name: str, groups: Places, one: Codes, other: Codes) -> Ord
 
 
 def detect_reused_key(one: str | Path, other: str | Path) -> OrderTest:
-    """Detects that two releases of the same people have the same order: they were drawn by one key."""
+    """Detects that two releases of the same people have the same order, because one key drew both."""
     first, second = Release.open(one), Release.open(other)
     names = [name for name in list_public_columns(first) if name in list_public_columns(second)]
     tables = [
@@ -157,11 +157,11 @@ def detect_reused_key(one: str | Path, other: str | Path) -> OrderTest:
 
 
 def examine_row_order(release: Release, table: pa.Table) -> list[OrderTest]:
-    """Tests the order of a release against its original, as `read_original` gives it; needs no key."""
+    """Tests the order of a release against its original (from `read_original`). The test needs no key."""
     names, published_codes = list_public_columns(release), read_published_codes(release)
     records = pq.read_table(list(release.manifest.list_data_paths(release.folder)), columns=names)
     release_codes, table_codes = encode_shared_values(names, [records, table])
-    # The first member of a set.
+    # The first member of a set is used.
     symbols = published_codes if published_codes.ndim == 1 else published_codes.argmax(axis=1)
     return [
         compare_places("the rows of the release and those of the table", release_codes, table_codes),

@@ -1,1 +1,1 @@
-"""Finds what a published table discloses beside its values: by order, file metadata, digits and other files."""
+"""Finds what a published table discloses by its row order, file metadata, digits and other files."""

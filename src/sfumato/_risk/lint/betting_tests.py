@@ -1,10 +1,10 @@
 """Tests randomness by betting against it, with an exact false alarm rate for tables of any size.
 
-A gambler reads the rows and bets on the next value at the odds of a random order: the next row is any of the remaining
-ones. In a random order no strategy gains on average. So a capital of 1 reaches 1/a or more with probability at most a
-(Markov). Nothing is approximated, for small tables or rare values either.
+A gambler reads the rows and bets on the next value at the odds of a random order, in which each remaining row is
+equally likely to come next. In a random order no strategy gains on average. So a capital of 1 reaches 1/a or more with
+probability at most a (Markov). Nothing is approximated, even for small tables or rare values.
 
-Capital is in logarithms. Several strategies with a part of the capital each form one strategy.
+The capital is stored as a logarithm. Several strategies, each with a part of the capital, form one strategy.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import numpy as np
 from sfumato._core.array_types import Codes, Counts, Floats
 
 FALSE_ALARMS = 1e-6
-"""The largest probability of a finding about the order of a table in random order."""
+"""The largest probability of a finding about the order, if a table is in random order."""
 
 REPEAT_FACTORS = np.array([1 / 16, 1 / 4, 2 / 3, 0.9, 0.98, 1.02, 1.1, 1.5, 3.0, 10.0, 100.0, 1e4])
-"""The bet: a repeat of the previous row is this many times as likely as by chance."""
+"""The bet is that a repeat of the previous row is this number of times as likely as by chance."""
 
 DRIFTS = np.array([-16.0, -4.0, -1.0, -0.25, -0.05, 0.05, 0.25, 1.0, 4.0, 16.0])
-"""The bet, as a logarithm: how much likelier small values are than middle values at the beginning of a table."""
+"""The bet, as a logarithm, on how much more likely small values are than middle values at the beginning of a table."""
 
 MOST_BINS = 16
 MOST_STRETCHES = 64
 BLOCK_ROWS = 16
 PRIOR_RECORDS = 3.0
-"""Observed pairs are weighed against this number of unrelated records."""
+"""The weight of independence, as a number of unrelated records, compared with the observed pairs."""
 
 
 def compute_shared_capital(capitals: Floats) -> float:
-    """The logarithm of the capital, divided equally among several strategies."""
+    """The logarithm of a capital that is divided equally among several strategies."""
     largest = capitals.max()
     return float(largest + np.log(np.exp(capitals - largest).mean()))
 
@@ -47,7 +47,7 @@ def bin_codes(codes: Codes, size: int) -> Codes:
 
 
 def compute_repeats_capital(codes: Codes, size: int) -> float:
-    """The capital of bets that rows repeat the previous one, or that they do not."""
+    """The capital of bets that rows repeat the previous row, and of bets that they do not."""
     rows = len(codes)
     if rows < 2:  # noqa: PLR2004 - there is no next row
         return 0.0
@@ -71,13 +71,14 @@ def compute_drift_capital(bins: Codes) -> float:
     capitals = np.zeros(len(DRIFTS))
     stretches = min(MOST_STRETCHES, len(bins))
     for stretch, piece in enumerate(np.array_split(bins, stretches)):
-        # If values rise, each row is below the mean of the remaining ones, by less towards the end.
+        # If values rise, each row is below the mean of the remaining rows. The difference becomes smaller towards the
+        # end.
         place = (stretch + 0.5) / stretches - 1
         weights = np.exp(np.outer(scores * place, DRIFTS))
         indicators = np.eye(MOST_BINS)[piece]
         remaining = remaining_counts - (np.cumsum(indicators, axis=0) - indicators)
         rows_left = remaining_counts.sum() - np.arange(len(piece))
-        expected = remaining @ weights  # times the number of remaining rows
+        expected = remaining @ weights  # multiplied by the number of remaining rows
         stretch_counts = indicators.sum(axis=0)
         capitals += stretch_counts @ np.log(weights) - np.log(expected).sum(axis=0) + np.log(rows_left).sum()
         remaining_counts = remaining_counts - stretch_counts
@@ -96,8 +97,8 @@ def compute_order_capital(codes: Codes, size: int) -> float:
 def compute_pairing_capital(one: Codes, other: Codes, blocks: Codes) -> float:
     """The capital of bets that the rows of two tables correspond within blocks of rows.
 
-    Every second block teaches which values correspond. In the others, the next row of the other table is any remaining
-    row of its block. Blocks are numbered in order and have at most `BLOCK` rows each.
+    From every second block the gambler learns which values correspond. In the other blocks, the next row of the other
+    table may be any remaining row of its block. Blocks are numbered in order and have at most `BLOCK` rows each.
     """
     is_learned = blocks % 2 == 0
     pair_counts = np.zeros((MOST_BINS, MOST_BINS))
@@ -118,5 +119,5 @@ def compute_pairing_capital(one: Codes, other: Codes, blocks: Codes) -> float:
 
 
 def bound_chance(capital: float, tests: int) -> float:
-    """The largest probability that a random order gains this much in one of several tests."""
+    """The largest probability that a bet on a random order gains this amount in one of several tests."""
     return math.exp(min(max(math.log(tests) - capital, -690.0), 0.0))

@@ -25,9 +25,11 @@ WHOLE_MINUTE = r"[0-9]:[0-5][0-9]:00(\.0*)?($|[^0-9.])"
 FOUR_WORDS = r"\S+\s+\S+\s+\S+\s+\S+"
 LONG_TEXT = 200
 MOST_ROWS_EACH = 10
-"""A column with a person's name as heading counts as one if its values have fewer rows than this on average."""
+"""A column with a heading such as "name" counts as a column of names if its values have fewer rows than this on
+average.
+"""
 DIGITS = 3
-"""Numbers with more decimals than this are finer than needed."""
+"""Numbers with more decimals than this are more precise than necessary."""
 DOUBLE, SINGLE = 1e-9, 1e-5
 """The relative difference allowed between a number of a type and its decimal form."""
 
@@ -38,8 +40,8 @@ def inspect_column(column: CodedValues, rows: int) -> Iterator[Finding]:
     if INDEX_NAME.fullmatch(column.name) or _is_row_number(profile, rows):
         yield Finding(
             "index-column",
-            f"column {column.name!r} numbers rows like an index: it may disclose which row of the original this was, "
-            "or the order of the rows.",
+            f"column {column.name!r} numbers the rows like an index. It may disclose the row of the original, or the "
+            "order of the rows.",
             "drop it (pandas: to_csv(index=False), to_parquet(index=False); R: row.names=FALSE).",
             column.name,
         )
@@ -59,15 +61,15 @@ def _is_row_number(profile: ColumnProfile, rows: int) -> bool:
 def _find_identifier(profile: ColumnProfile, rows: int) -> Finding | None:
     reason = explain_uniqueness(profile, rows) if len(profile.values) else None
     if reason is None and _measure_share(profile, EMAIL) > 1 / 2:
-        reason = "holds email addresses"
+        reason = "contains email addresses"
     if reason is None and is_named_for_persons(profile.name) and len(profile.values) * MOST_ROWS_EACH > rows > 1:
         reason = "has a name that suggests an identifier"
     if reason is None:
         return None
     return Finding(
         "identifier",
-        f"column {profile.name!r} {reason}: it can re-identify people through other data.",
-        "drop it, or coarsen it (ranges, groups, fewer digits).",
+        f"column {profile.name!r} {reason}, so people can be re-identified through other data.",
+        "drop this column, or coarsen it (ranges, groups, fewer digits).",
         profile.name,
         numbers={"values": len(profile.values), "alone": profile.count_unique(), "records": rows},
     )
@@ -83,9 +85,9 @@ def _find_free_text(profile: ColumnProfile, rows: int) -> Finding | None:
         return None
     return Finding(
         "free-text",
-        f"column {profile.name!r} holds free text (up to {longest:,} characters{', with line breaks' * has_lines}): it "
-        "may name people and places.",
-        "drop it, or replace it by categories.",
+        f"column {profile.name!r} contains free text (up to {longest:,} "
+        f"characters{', with line breaks' * has_lines}), which may name people and places.",
+        "drop this column, or replace its text by categories.",
         profile.name,
         numbers={"longest": longest, "values": len(profile.values)},
     )
@@ -104,7 +106,7 @@ def _find_needless_precision(profile: ColumnProfile) -> Finding | None:
             profile.counts[is_finer].sum() / profile.counts.sum(),
             f"more than {DIGITS} digits after the point",
         )
-        remedy = "round it as far as your questions allow, or recode it into ranges."
+        remedy = "round the column as far as your questions allow, or recode it into ranges."
     elif pa.types.is_timestamp(kind):
         is_minute = pc.equal(pc.floor_temporal(profile.values, unit="minute"), profile.values)
         share = profile.counts[~is_minute.to_numpy(zero_copy_only=False)].sum() / profile.counts.sum()
@@ -116,8 +118,8 @@ def _find_needless_precision(profile: ColumnProfile) -> Finding | None:
         return None
     return Finding(
         "needless-precision",
-        f"column {profile.name!r} has {what} in {share:.0%} of its records: such values nearly identify a person for "
-        "anyone who has them from other data.",
+        f"column {profile.name!r} has {what} in {share:.0%} of its records. Such values almost identify a person for "
+        "anyone who has the same values from other data.",
         remedy,
         profile.name,
         numbers={"share": float(share)},

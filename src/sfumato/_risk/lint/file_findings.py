@@ -1,4 +1,4 @@
-"""Findings in the file itself: footer and dictionaries of Parquet, first bytes and line ends of CSV."""
+"""Findings in the file itself, such as the footer of Parquet, and the first bytes and line ends of CSV."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sfumato._risk.lint.findings import Finding
 from sfumato.errors import SourceError, explain_os_error
 
 PATH_PATTERN = re.compile(r"/(home|Users|root|mnt|media|srv|data|var|tmp|opt)/|[A-Za-z]:\\|\\\\\w|\w+@\w+")
-"""A path or an address in text written by a program."""
+"""Matches a path or an address in text that a program has written."""
 STORED_SCHEMA = b"ARROW:schema"
 PANDAS = b"pandas"
 FIELD_KEYS = frozenset({b"PARQUET:field_id"})
 MOST_BYTES = 64
-"""Longer bounds may be truncated, as several programs do."""
+"""Bounds longer than this may be truncated, because several programs truncate them."""
 READ_BYTES = 1 << 20
 BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
@@ -36,7 +36,7 @@ BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16",
 def inspect_parquet(
     path: Path, columns: Mapping[str, CodedValues], domains: Mapping[str, pa.Array] | None = None
 ) -> Iterator[Finding]:
-    """Lists what the footer and the dictionaries of a Parquet file disclose beside the rows.
+    """Lists what the footer and the dictionaries of a Parquet file disclose in addition to the rows.
 
     A dictionary may list the domain of a column if the domain is public.
     """
@@ -74,7 +74,7 @@ def _inspect_metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
     if PATH_PATTERN.search(str(file.metadata.created_by or "")):
         yield Finding(
             "file-metadata",
-            f"the footer of {name!r} names where it was made (created_by).",
+            f"the footer of {name!r} names the program that wrote the file (created_by).",
             remedy,
             file=name,
         )
@@ -91,15 +91,16 @@ def _inspect_pandas_metadata(pandas: JsonView, rows: int, name: str, remedy: str
     ):
         yield Finding(
             "file-metadata",
-            f"the footer of {name!r} has the index of the original data frame, which is not simply 0 to "
-            f"{rows:,}: it may disclose which rows of the original these are.",
+            f"the footer of {name!r} has the index of the original data frame, which is not simply 0 to {rows:,}. "
+            "The index may disclose which rows of the original these are.",
             f"reset the index first (frame.reset_index(drop=True)), or {remedy}",
             file=name,
         )
     else:
         yield Finding(
             "pandas-metadata",
-            f"the footer of {name!r} describes the original pandas data frame: types, versions, the name of its index.",
+            f"the footer of {name!r} describes the original pandas data frame (types, versions, the name of the "
+            "index).",
             remedy,
             file=name,
         )
@@ -130,7 +131,7 @@ def _inspect_statistics(metadata: pq.FileMetaData, columns: Mapping[str, CodedVa
         yield Finding(
             "column-statistics",
             f"{name!r} has statistics of {len(described_columns)} columns (smallest and largest values, by parts of "
-            "the file); they disclose nothing beyond its rows.",
+            "the file); they disclose nothing beyond the rows.",
             remedy,
             file=name,
             numbers={"columns": len(described_columns)},
@@ -152,7 +153,10 @@ def _is_beyond(statistics: pq.Statistics, values: pa.Array) -> bool:
 
 
 def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterator[Finding]:
-    """Finds dictionaries in the order of other rows, or with values that no row has; all row groups may have one."""
+    """Finds dictionaries that are in the order of other rows, or have values that no row has.
+
+    Any row group may have a dictionary.
+    """
     with pq.ParquetFile(path) as file:
         schema = file.schema_arrow
     texts = [field.name for field in schema if pa.types.is_string(simplify_type(field.type))]
@@ -193,8 +197,8 @@ def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterat
     for name in sorted(unordered):
         yield Finding(
             "dictionary-order",
-            f"{path.name!r} lists the values of column {name!r} in an order that is neither sorted nor that of "
-            "these rows: it may be the order in the original.",
+            f"{path.name!r} lists the values of column {name!r} in an order that is neither sorted nor that of these "
+            "rows. This may be their order in the original.",
             remedy,
             name,
             path.name,
@@ -202,9 +206,9 @@ def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterat
     for name in (column_name for column_name in texts if unused_counts[column_name]):
         yield Finding(
             "dictionary-left-over",
-            f"{path.name!r} lists {unused_counts[name]:,} values of column {name!r} that no row has: they may come "
-            "from dropped records.",
-            f"remove them (pandas: cat.remove_unused_categories()), or {remedy}",
+            f"{path.name!r} lists {unused_counts[name]:,} values of column {name!r} that no row has. These values "
+            "may come from dropped records.",
+            f"remove these values (pandas: cat.remove_unused_categories()), or {remedy}",
             name,
             path.name,
             {"values": unused_counts[name]},
@@ -212,7 +216,7 @@ def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterat
 
 
 def _is_sorted(values: pa.Array) -> bool:
-    """Whether strings are in the order of their text, or are ranges in the order of their edges."""
+    """Whether strings are in the order of their text, or, if they are ranges, in the order of their edges."""
     return bool(values.equals(values.take(pc.sort_indices(values)))) or is_list_of_rising_ranges(values.to_pylist())
 
 
@@ -228,7 +232,7 @@ def _read_json(text: bytes) -> Json:
 
 
 def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
-    """Inspects the bytes of a CSV file; also returns its encoding, if it is not the named one."""
+    """Inspects the bytes of a CSV file. Also returns the encoding, if it differs from the named encoding."""
     findings = []
     try:
         first, is_text, has_nul, ends = _scan_bytes(path)
@@ -243,8 +247,9 @@ def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
         findings.append(
             Finding(
                 "byte-order-mark",
-                f"{path.name!r} begins with a byte order mark; some programs read it as part of the first column name.",
-                "save it as plain UTF-8, without the mark.",
+                f"{path.name!r} begins with a byte order mark, which some programs read as part of the first column "
+                "name.",
+                "save the file as UTF-8 without this mark.",
                 file=path.name,
             )
         )
@@ -252,7 +257,7 @@ def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
         findings.append(
             Finding(
                 "not-utf-8",
-                f"{path.name!r} is not UTF-8: other programs may misread its letters.",
+                f"{path.name!r} is not UTF-8, so other programs may misread its letters.",
                 "save it as UTF-8.",
                 file=path.name,
             )
@@ -262,8 +267,8 @@ def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
         findings.append(
             Finding(
                 "odd-bytes",
-                f"{path.name!r} contains {what}, as if it were joined from several files.",
-                "rewrite it with one program.",
+                f"{path.name!r} contains {what}; it may have been joined from several files.",
+                "rewrite the file with one program.",
                 file=path.name,
             )
         )
@@ -273,7 +278,7 @@ def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
 
 
 def _scan_bytes(path: Path) -> tuple[bytes, bool, bool, set[bytes]]:
-    """Scans the bytes of a file: the first ones, valid UTF-8, zero bytes, and the kinds of line ends."""
+    """Scans the bytes of a file: the first bytes, valid UTF-8, zero bytes, and the kinds of line ends."""
     decoder, is_text, has_nul, ends = codecs.getincrementaldecoder("utf-8")(), True, False, set()
     with path.open("rb") as file:
         first = block = file.read(READ_BYTES)

@@ -34,12 +34,12 @@ NOTES = (
     "odd-bytes",
     "not-looked-at",
 )
-"""The codes of notes: harmless by themselves, or due to the choice of columns."""
+"""The codes of notes, which are harmless by themselves or due to the choice of columns."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A disclosure by a table, with its remedy. Its text is its sentence."""
+    """A disclosure by a table, with its remedy. As text it is its sentence."""
 
     code: str
     sentence: str
@@ -57,7 +57,7 @@ class Finding:
 
     @property
     def is_note(self) -> bool:
-        """Whether it is a note only."""
+        """Whether the finding is only a note."""
         return self.code in NOTES
 
     def to_json(self) -> Json:

@@ -8,12 +8,12 @@ from sfumato._risk.lint.findings import Finding, LintReport
 
 
 def make_lint_document(report: LintReport) -> Document:
-    """Makes the document: problems first."""
+    """Makes the document, with the problems first."""
     tables = Facts("", tuple((name, f"{rows:,} rows") for name, rows in report.tables.items()))
     findings = (*report.findings, *report.notes)
     alerts = Alerts(tuple(_make_alert(finding, names_file=len(report.tables) > 1) for finding in findings))
     counts = f"{_format_count(len(report.findings), 'finding')} and {_format_count(len(report.notes), 'note')}"
-    ending = Text(f"{counts}; lint cannot find every problem")
+    ending = Text(f"{counts}; sfumato lint cannot find every problem")
     return Document("", "", (make_section("", tables, alerts, ending),))
 
 

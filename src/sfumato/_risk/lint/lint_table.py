@@ -44,10 +44,10 @@ from sfumato._risk.lint.findings import Finding, LintReport
 from sfumato._risk.privacy_models.table_groups import group_records
 from sfumato.errors import SchemaError, SourceError
 
-# Two tables whose rows correspond although no column says so.
+# Finds two tables whose rows correspond although no column shows this.
 
 MOST_ROWS = 20_000
-"""The number of compared rows: enough to learn which values correspond."""
+"""The number of compared rows. It is enough to learn which values correspond."""
 
 CodedTable = Mapping[str, CodedValues]
 
@@ -74,10 +74,11 @@ def find_paired_tables(tables: Mapping[str, CodedTable]) -> Iterator[Finding]:
             within_text = f", within each {', '.join(map(repr, key))}" if key else ""
             yield Finding(
                 "tables-joined",
-                f"rows of {one!r} and {other!r} correspond in their order{within_text}: "
-                f"{best_columns[0]!r} of the first predicts {best_columns[1]!r} of the second, by chance in less "
-                f"than one of {1 / FALSE_ALARMS:,.0f} folders. Side by side, they restore the values of each record.",
-                "shuffle the rows of each table separately, also within groups.",
+                f"the rows of {one!r} and {other!r} correspond in their order{within_text}: {best_columns[0]!r} of "
+                f"the first table predicts {best_columns[1]!r} of the second. This happens by chance in less than "
+                f"one of {1 / FALSE_ALARMS:,.0f} folders. Side by side, the two tables restore the values of each "
+                "record.",
+                "shuffle the rows of each table separately, and also within groups.",
                 best_columns[1],
                 other,
                 {"chance": bound_chance(best_capital, tests), "rows": len(blocks)},
@@ -131,14 +132,17 @@ PARQUET = (".parquet", ".pq")
 
 @dataclass(frozen=True)
 class _LintedTable:
-    """A table to inspect, with what is known about it."""
+    """A table to inspect, with known facts about it."""
 
     table: AnyTable
     name: str
     is_about_people: bool = True
-    """Whether each row is a person's; if not, only the file and its correspondence with other tables are inspected."""
+    """Whether each row belongs to a person.
+
+    Otherwise only the file and its correspondence with other tables are inspected.
+    """
     public_columns: Collection[str] | None = None
-    """The columns that no mechanism made; None if unknown."""
+    """The columns that are not the output of a mechanism; None if unknown."""
     domains: Mapping[str, pa.Array] = field(default_factory=dict)
     """The publicly known possible values of columns."""
 
@@ -152,7 +156,8 @@ def lint(
     """
     if isinstance(table, str | Path) and (address := Address.of(table, SourceError)) is not None:
         raise SourceError(
-            f"'{address}' is in a store, but lint inspects local files; copy it here first.", code="table-in-store"
+            f"'{address}' is in a store, but lint inspects local files; copy the table to this machine first.",
+            code="table-in-store",
         )
     with open_containing_release(table) as release, tempfile.TemporaryDirectory(prefix="sfumato-") as spool:
         if release is not None:
@@ -180,7 +185,7 @@ def lint(
 
 
 def _mark_group_number(finding: Finding, tables: Mapping[str, Mapping[str, CodedValues]]) -> Finding:
-    """Turns a finding into a note if an apparent identifier may number groups that another table describes."""
+    """Turns a finding about an identifier into a note if the column may number groups that another table describes."""
     name = finding.column or ""
     if finding.code != "identifier" or finding.numbers["alone"] or is_named_for_persons(name):
         return finding
@@ -190,13 +195,13 @@ def _mark_group_number(finding: Finding, tables: Mapping[str, Mapping[str, Coded
     return replace(
         finding,
         code="group-number",
-        sentence=f"column {name!r} numbers groups of few records, which {others[0]!r} describes.",
-        remedy="drop it if it numbers people.",
+        sentence=f"column {name!r} gives the numbers of small groups, and {others[0]!r} describes these groups.",
+        remedy="drop this column if its numbers stand for people.",
     )
 
 
 def _list_domains(manifest: Manifest) -> dict[str, pa.Array]:
-    """The published domain by sensitive column, as text; values of a compound repeat."""
+    """The published domain by sensitive column, as text. Values of a compound may repeat."""
     naming = manifest.naming
     domain_values = {name: naming.make_part_domain(number) for number, name in enumerate(naming.sensitive)}
     return {
@@ -215,7 +220,7 @@ def _list_parts(table: AnyTable) -> list[_LintedTable]:
     files = sorted(path for path in Path(table).iterdir() if path.suffix.lower() in (*CSV[:2], *PARQUET))
     if not files:
         raise SourceError(
-            f"{str(table)!r} contains no table: it has no CSV or Parquet file at its top level.",
+            f"{str(table)!r} contains no table, because it has no CSV or Parquet file at its top level.",
             code="no-table-in-directory",
             fields={"file": str(table)},
         )
@@ -248,7 +253,7 @@ def _inspect_part(
         findings.append(
             Finding(
                 "not-looked-at",
-                (f"columns with types that lint does not read were not inspected: {column_text}."),
+                (f"these columns were not inspected, because lint does not read their types: {column_text}."),
                 "publish strings, numbers or dates.",
                 numbers={"columns": len(unread_names)},
             )
@@ -283,9 +288,9 @@ def _make_order_finding(column: CodedValues, bound: float) -> Finding:
     how = "are sorted by" if (steps >= 0).all() or (steps <= 0).all() else "are in an order that correlates with"
     return Finding(
         "order-tied",
-        f"rows {how} {column.name!r}: {equal:,} of {pairs:,} neighbours are equal, in a random order about "
-        f"{expected:,.0f} would be; ranks and row numbers correlate by {correlation:.2f}. A random order does "
-        f"this less than once in {1 / FALSE_ALARMS:,.0f} tables.",
+        f"the rows {how} {column.name!r}: {equal:,} of {pairs:,} pairs of neighbours are equal, but in a random "
+        f"order about {expected:,.0f} would be. The correlation of ranks and row numbers is {correlation:.2f}. In "
+        f"random order, this happens in less than one of {1 / FALSE_ALARMS:,.0f} tables.",
         "shuffle the rows with an unpredictable random generator.",
         column.name,
         numbers={
@@ -306,8 +311,8 @@ def _find_unique_records(columns: Sequence[CodedValues], rows: int) -> Iterator[
     if shares.unique_share:
         yield Finding(
             "records-alone",
-            f"{shares.unique_share:.1%} of records are unique on these columns, {shares.below_5:.1%} are in classes "
-            "below 5: anyone who knows them of a person can re-identify the record.",
+            f"{shares.unique_share:.1%} of records are unique on these columns, and {shares.below_5:.1%} are in "
+            "classes below 5. Anyone who knows these columns of a person can re-identify the record.",
             "publish fewer or coarser columns (sfumato measure shows more).",
             numbers={"alone": shares.unique_share, "below_5": shares.below_5},
         )

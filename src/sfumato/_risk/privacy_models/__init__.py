@@ -1,1 +1,1 @@
-"""The usual privacy models of a table: k-anonymity, diversity, closeness, likeness, disclosure and caps."""
+"""Measures the usual privacy models of a table: k-anonymity, diversity, closeness, likeness, disclosure and caps."""

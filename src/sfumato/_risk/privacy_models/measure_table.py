@@ -1,4 +1,4 @@
-"""Measures a table by the usual privacy models: numbers with their meaning, and never a verdict."""
+"""Measures a table by the usual privacy models. It gives numbers with their meaning, and no verdict."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ from sfumato._risk.inspected_table import CodedValues, can_be_coded, open_contai
 from sfumato._risk.privacy_models.table_groups import GroupValues, group_records
 from sfumato.errors import SchemaError
 
-# The number of each privacy model, from the counts of values in each group.
-#
-# Every number is the best that satisfies the model's definition in all groups. If no number satisfies the
-# definition, it is infinite; if the model does not apply, it is None.
+# Computes the number of each privacy model from the counts of values in each group. Every number is the best number
+# that satisfies the model's definition in all groups. If no number does, the result is infinite. If the model does not
+# apply, the result is None.
 #
 # Notation: p = share of a value among all records, q = its share in a group, r_1 >= r_2 >= ... = its counts in a group.
 
 ROUNDING = 1e-12
-"""Shares that differ by less are equal: they are quotients of whole numbers."""
+"""Shares that differ by less than this are equal, because they are quotients of whole numbers."""
 
 
 def compute_largest_share(contents: GroupValues) -> float:
@@ -41,21 +40,23 @@ def compute_largest_share(contents: GroupValues) -> float:
 
 
 def count_distinct_values(contents: GroupValues) -> int:
-    """Distinct diversity (Machanavajjhala et al. 2007): the fewest values of a group."""
+    """Distinct diversity (Machanavajjhala et al. 2007): the smallest number of values in a group."""
     return int(np.bincount(contents.group_codes).min())
 
 
 def compute_entropy_diversity(contents: GroupValues) -> float:
-    """Entropy diversity (the same): e to the smallest entropy of a group, as a number of equally frequent values."""
+    """Entropy diversity (same source): e to the power of the smallest entropy of a group."""
     entropies = -np.add.reduceat(contents.group_shares * np.log(contents.group_shares), contents.starts)
     return float(np.exp(entropies.min()))
 
 
 def compute_recursive_ratio(contents: GroupValues) -> float | None:
-    """Recursive (c, l)-diversity (the same) for l = the fewest values of a group: every larger c satisfies it.
+    """Recursive (c, l)-diversity (same source), where l is the smallest number of values in a group.
 
-    The most frequent value of a group is at most c times as frequent as the l-th and all rarer ones together:
-    r_1 < c (r_l + ... + r_m). None if a group has one value only.
+    Larger c satisfy it too.
+
+    The most frequent value of a group is less than c times as frequent as the l-th and all rarer values together: r_1 <
+    c (r_l + ... + r_m). The result is None if a group has only one value.
     """
     least = count_distinct_values(contents)
     if least == 1:
@@ -68,19 +69,19 @@ def compute_recursive_ratio(contents: GroupValues) -> float | None:
 
 
 def compute_equal_distance(contents: GroupValues) -> float:
-    """t-closeness (Li et al. 2007) if all values are equally far apart: half the sum of |q - p|.
+    """t-closeness (Li et al. 2007) with equal distances of all values: half the sum of |q - p|.
 
-    That is the sum of q - p over the values that are more frequent in the group, all of which occur in it.
+    This equals the sum of q - p over the values that are more frequent in the group than in the table.
     """
     excess_shares = np.maximum(contents.group_shares - contents.shares, 0)
     return float(np.add.reduceat(excess_shares, contents.starts).max())
 
 
 def compute_ordered_distance(contents: GroupValues) -> float:
-    """t-closeness (the same) by the order of the values: the earth mover's distance, over the number of values - 1.
+    """t-closeness (same source) with ordered values: the earth mover's distance over (number of values - 1).
 
-    That is the sum of |Q - P| over all values, with cumulative shares Q and P. Q changes only at values in the group,
-    and P rises. So between two of them the sign of Q - P changes at most once, at a place found by search.
+    The distance is the sum of |Q - P| over all values, with cumulative shares Q and P. Q changes only at values in the
+    group, and P rises. So between two such values the sign of Q - P changes at most once, and a search finds the place.
     """
     if len(contents.totals) == 1:
         return 0.0
@@ -106,7 +107,7 @@ def compute_basic_likeness(contents: GroupValues) -> float:
 
 
 def compute_enhanced_likeness(contents: GroupValues) -> float:
-    """Enhanced beta-likeness (the same): (q - p) / p is at most beta, and also at most -ln p.
+    """Enhanced beta-likeness (same source): (q - p) / p is at most beta, and also at most -ln p.
 
     The second condition does not depend on beta. If it fails, the definition holds for no beta.
     """
@@ -118,24 +119,27 @@ def compute_enhanced_likeness(contents: GroupValues) -> float:
 def compute_disclosure(contents: GroupValues) -> float:
     """Delta-disclosure privacy (Brickell and Shmatikov 2008): the largest |ln (q / p)|, over all values.
 
-    Infinite if a group lacks a value: then q = 0, and nobody in the group has it.
+    It is infinite if a group lacks a value, because then q = 0.
     """
     is_complete = len(contents.counts) == len(contents.sizes) * len(contents.totals)
     return compute_present_disclosure(contents) if is_complete else float("inf")
 
 
 def compute_present_disclosure(contents: GroupValues) -> float:
-    """The same over the values that a group has, as some tools report it under that name."""
+    """Delta-disclosure privacy over the values that a group has only.
+
+    Some tools report this number under the same name.
+    """
     return float(np.abs(np.log(contents.group_shares / contents.shares)).max())
 
 
 def compute_cap_factor(contents: GroupValues) -> float:
-    """F'-privacy (Wang 2014) with caps in proportion: the smallest factor such that q is never above factor times p."""
+    """F'-privacy (Wang 2014) with proportional caps: the smallest factor for which q is never above factor times p."""
     return float((contents.group_shares / contents.shares).max())
 
 
 def compute_caps(contents: GroupValues) -> Floats:
-    """F'-privacy (the same): for each value the smallest cap, which is its largest share in a group."""
+    """F'-privacy (same source): the smallest cap of each value, which is its largest share in a group."""
     largest_shares = np.zeros(len(contents.totals))
     np.maximum.at(largest_shares, contents.value_codes, contents.group_shares)
     return largest_shares
@@ -146,7 +150,7 @@ def compute_caps(contents: GroupValues) -> Floats:
 
 @dataclass(frozen=True)
 class PrivacyModel:
-    """A privacy model: the meaning of its number, and its limitation."""
+    """A privacy model, with the meaning of its number and its limitation."""
 
     key: str
     name: str
@@ -161,7 +165,7 @@ MODELS = (
         "k_anonymity",
         "k-anonymity: k",
         "Every record has the same public columns as at least k - 1 others.",
-        "The sensitive value: all records of a class may have the same one.",
+        "All records of a class may have the same sensitive value.",
         lambda contents: int(contents.sizes.min()),
     ),
     PrivacyModel(
@@ -175,36 +179,38 @@ MODELS = (
         "distinct_diversity",
         "distinct l-diversity: l",
         "Every class has at least l different values.",
-        "Nearly all records of a class may share one of them.",
+        "Almost all records of a class may have the same value.",
         count_distinct_values,
     ),
     PrivacyModel(
         "entropy_diversity",
         "entropy l-diversity: l",
-        "The values of every class are as uncertain as l equally frequent ones.",
-        "The meaning of the values: all may be illnesses of one kind.",
+        "The values of every class are as uncertain as l equally frequent values.",
+        "The meaning of the values is ignored: all may be illnesses of one kind.",
         compute_entropy_diversity,
     ),
     PrivacyModel(
         "recursive_ratio",
         "recursive (c, l): c above",
-        "With the l of distinct l-diversity: the largest ratio of the most frequent value in a class to the "
-        "l-th and all rarer values together.",
-        "Values that are frequent in all classes, and the similarity of values.",
+        "The largest ratio of the most frequent value in a class to the l-th and all rarer values together, with "
+        "the l of distinct l-diversity.",
+        "Values that are frequent in all classes are allowed, and the similarity of values is ignored.",
         compute_recursive_ratio,
     ),
     PrivacyModel(
         "equal_distance",
         "t-closeness: t, equal distances",
-        "The distance of a class from the table: the share of its records that would have to change value.",
-        "A rare value may become many times as likely even with a small t.",
+        "The largest distance between a class and the table: the share of the class's records that would have to "
+        "change value.",
+        "Even with a small t, a rare value may be many times as likely in a class as in the table.",
         compute_equal_distance,
     ),
     PrivacyModel(
         "ordered_distance",
         "t-closeness: t, ordered values",
-        "The same, but a change to a near number counts less. The missing value comes after the largest.",
-        "Exact values: all records of a class may have one number, if it is near the middle.",
+        "The same distance, but a change to a near number counts less. The missing value comes after the largest "
+        "value.",
+        "Exact values may be disclosed: all records of a class may have the same number if it is near the middle.",
         compute_ordered_distance,
         is_ordinal=True,
     ),
@@ -212,28 +218,28 @@ MODELS = (
         "basic_likeness",
         "basic beta-likeness: beta",
         "The largest relative increase of a value's share from the table to a class.",
-        "Values that a class lacks, and attackers who know more than the class.",
+        "Values that a class lacks are allowed, and attackers who know more than the class are not covered.",
         compute_basic_likeness,
     ),
     PrivacyModel(
         "enhanced_likeness",
         "enhanced beta-likeness: beta",
-        "The same if frequent values also stay below their own limit -ln(share); otherwise infinite.",
-        "Values that a class lacks, and attackers who know more than the class.",
+        "The same increase, if frequent values also stay below their own limit -ln(share); otherwise infinite.",
+        "Values that a class lacks are allowed, and attackers who know more than the class are not covered.",
         compute_enhanced_likeness,
     ),
     PrivacyModel(
         "disclosure",
         "delta-disclosure: delta",
         "The largest change of the logarithm of a share, up or down; infinite if a class lacks a value.",
-        "Attackers who know more than the public columns can distinguish records of a class.",
+        "Attackers who know more than the public columns may distinguish the records of a class.",
         compute_disclosure,
     ),
     PrivacyModel(
         "disclosure_of_present",
         "  of values that a class has",
-        "The same without the values that a class lacks.",
-        "Values that nobody in a class has.",
+        "The same change, but values that a class lacks are ignored.",
+        "The model ignores that nobody in a class has some value.",
         compute_present_disclosure,
     ),
     PrivacyModel(
@@ -241,27 +247,30 @@ MODELS = (
         "F'-privacy: factor of the caps",
         "The largest ratio of a value's share in a class to its share in the table. The JSON lists the cap of each "
         "value.",
-        "All classes together: an attacker can learn from them how public columns predict values.",
+        "From all classes together, an attacker can learn how public columns predict values.",
         compute_cap_factor,
     ),
 )
 
 SCOPE = (
-    "All numbers describe an attacker who knows only the public columns of a person. They describe the values as "
-    "in this table: for a perturbed, swapped or synthetic column they say nothing about the true values. "
-    "No number alone means that a table may be published."
+    "All numbers describe an attacker who knows only the public columns of a person. They describe the values in "
+    "this table. For a perturbed, swapped or synthetic column, they say nothing about the true values. No single "
+    "number means that a table may be published."
 )
 
 
 @dataclass(frozen=True)
 class ColumnMeasures:
-    """The numbers of the models for one sensitive column."""
+    """The number of each privacy model (k-anonymity, l-diversity and so on) for one sensitive column."""
 
     column: str
     numbers: Mapping[str, float | None]
-    """By the key of the model; infinite if no number satisfies its definition, None if it does not apply."""
+    """The numbers by the key of the model.
+
+    A number is infinite if the definition cannot be satisfied, and None if the model does not apply.
+    """
     caps: Mapping[Value, tuple[float, float]]
-    """For each value its share in the table, and its largest share in a class."""
+    """The share of each value in the table, and its largest share in a class."""
 
     def to_json(self) -> Json:
         """The measures as JSON."""
@@ -274,13 +283,13 @@ class ColumnMeasures:
 
 @dataclass(frozen=True)
 class Measures:
-    """The numbers of the models for a table."""
+    """The number of each privacy model for a table."""
 
     rows: int
     public_columns: tuple[str, ...]
     group_count: int
     smallest_group: int
-    """The size of the smallest equivalence class: k of k-anonymity."""
+    """The size of the smallest equivalence class, which is the k of k-anonymity."""
     class_size_shares: ClassSizeShares
     others_known: bool
     columns: tuple[ColumnMeasures, ...]
@@ -290,7 +299,7 @@ class Measures:
         return next(measures for measures in self.columns if measures.column == column)
 
     def document(self) -> Document:
-        """Makes the document of the measures. Private."""
+        """Makes the document of the measures. It is private."""
         from sfumato._risk.privacy_models.measures_document import make_measures_document  # noqa: PLC0415 - a cycle
 
         return make_measures_document(self)
@@ -320,9 +329,9 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
     read: ReadOptions = DEFAULT_READ_OPTIONS,
     progress: Progress = ignore_progress,
 ) -> Measures:
-    """Measures a table by privacy models: any table that can be published, or the public columns of a release.
+    """Measures a table by privacy models. The table may be any table, or the public columns of a release.
 
-    A missing value is a value. Each sensitive column is measured separately; with `others_known`, for an attacker who
+    A missing value counts as a value. Each sensitive column is measured separately. With `others_known`, the attacker
     also knows the other sensitive columns.
     """
     with open_containing_release(table) as release, tempfile.TemporaryDirectory(prefix="sfumato-") as spool:
@@ -332,9 +341,8 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
                 (name for name in (*public, *sensitive) if name not in manifest.public_columns), None
             ):
                 raise SchemaError(
-                    f"{protected_name!r} is not a public column of this release. A protected "
-                    "column is random, so these numbers would say nothing about the true values; measure the "
-                    "original.",
+                    f"{protected_name!r} is not a public column of this release. A protected column is random, so "
+                    "these numbers would say nothing about the true values. Measure the original instead.",
                     code="protected-column-measured",
                     fields={"column": protected_name},
                 )
@@ -352,24 +360,26 @@ def _check_columns(schema: pa.Schema, public: Sequence[str], sensitive: Sequence
         if schema.names.count(name) != 1:
             column_names = ", ".join(map(repr, schema.names[:20]))
             raise SchemaError(
-                f"the table has no column named {name!r}, or several; it has {column_names}.",
+                f"the table does not have exactly one column named {name!r}; its columns are {column_names}.",
                 code="missing-column",
                 fields={"column": name},
             )
         if not can_be_coded(kind := schema.field(name).type):
             raise SchemaError(
-                f"column {name!r} is of type {kind}, whose values cannot be counted; omit it.",
+                f"column {name!r} has the type {kind}, whose values cannot be counted; leave out this column.",
                 code="uncountable-type",
                 fields={"column": name, "type": str(kind)},
             )
         if (*public, *sensitive).count(name) > 1:
             raise SchemaError(
-                f"column {name!r} is named twice; name it once, as public or as sensitive.",
+                f"column {name!r} is named twice; name the column once, as public or as sensitive.",
                 code="two-roles",
                 fields={"column": name},
             )
     if not (public or sensitive):
-        raise SchemaError("name the public columns (`public=`) and those to protect (`sensitive=`).", code="no-columns")
+        raise SchemaError(
+            "name the public columns (`public=`) and the columns to protect (`sensitive=`).", code="no-columns"
+        )
 
 
 def _measure_columns(

@@ -1,4 +1,4 @@
-"""The document of the measures: class sizes, the number of each model, and what each number leaves open. Private."""
+"""The private document of the measures: class sizes, and the number of each model with its limitation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DIGITS = 4
 
 
 def make_measures_document(measures: Measures) -> Document:
-    """Makes the document: numbers first, then their meanings."""
+    """Makes the document, first with the numbers and then with their meanings."""
     shares = measures.class_size_shares
     pairs = (
         ("records", f"{measures.rows:,} in {measures.group_count:,} equivalence classes"),
@@ -44,7 +44,7 @@ def _make_table(measures: Measures) -> tuple[DataTable, Text]:
 
 def _explain_model(model: PrivacyModel) -> Section:
     return make_section(
-        "", Text(model.name.strip(), Tone.STRONG), Text(model.meaning), Text(f"Left open: {model.limitation}")
+        "", Text(model.name.strip(), Tone.STRONG), Text(model.meaning), Text(f"Limitation: {model.limitation}")
     )
 
 

@@ -1,4 +1,4 @@
-"""Counts a column's values in groups of records with equal values of other columns."""
+"""Counts a column's values in groups of records that have equal values in other columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sfumato._risk.inspected_table import CodedValues
 
 
 def group_records(columns: Sequence[CodedValues], rows: int) -> tuple[Codes, Counts]:
-    """The group of each record, and the size of each group; without columns all records are one group."""
+    """The group of each record, and the size of each group. Without columns, all records form one group."""
     if not columns:
         return np.zeros(rows, dtype=np.int64), np.array([rows])
     groups = number_combinations([column.codes for column in columns])
@@ -23,7 +23,7 @@ def group_records(columns: Sequence[CodedValues], rows: int) -> tuple[Codes, Cou
 
 @dataclass(frozen=True)
 class GroupValues:
-    """The counts of each value in each group: a line for each pair that occurs, by group and then by value."""
+    """The counts of each value in each group, with a line for each pair that occurs, by group and then by value."""
 
     sizes: Counts
     """The number of records of each group."""

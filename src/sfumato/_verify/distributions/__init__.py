@@ -1,4 +1,4 @@
-"""The reference distributions: a verifier of each mechanism, from published JSON alone, with no code in common."""
+"""The reference distributions: a verifier for each mechanism. It uses published JSON and no code of the mechanism."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ REFERENCE_DISTRIBUTIONS: Registry[ReferenceDistribution] = Registry(
         "decoys": decoy_distribution.REFERENCE_DISTRIBUTION,
     },
 )
-"""The verifier of each mechanism; a plug-in brings one by an entry point in the group `sfumato.verifiers`."""
+"""The verifier of each mechanism. A plug-in adds a verifier by an entry point in the group `sfumato.verifiers`."""
 
 
 def find_distribution(mechanism: str) -> ReferenceDistribution:
-    """Finds the verifier of a mechanism; refuses a mechanism without an installed one."""
+    """Finds the verifier of a mechanism; refuses a mechanism without an installed verifier."""
     reference = REFERENCE_DISTRIBUTIONS.get(mechanism)
     if reference is not None:
         return reference
@@ -49,17 +49,17 @@ def find_distribution(mechanism: str) -> ReferenceDistribution:
         )
     raise MissingCapabilityError(
         f"no verifier of the mechanism {mechanism!r} is installed, so its releases cannot be verified. Install the "
-        f"distribution that has one (an entry point in the group {VERIFIER_GROUP!r}).",
+        f"package with this verifier (its entry point is in the group {VERIFIER_GROUP!r}).",
         mechanism,
         VERIFIER,
     )
 
 
 VERIFIER = "Verifier"
-"""The name of the capability that is missing without an installed verifier."""
+"""The name of the capability that a mechanism without an installed verifier lacks."""
 
 
 def read_reference(json: JsonView) -> tuple[ReferenceDistribution, ManifestView]:
-    """The verifier of a release, and its manifest as that verifier reads it."""
+    """The verifier of a release, and the release's manifest in the verifier's form."""
     reference = find_distribution(str(json["sfumato"]["mechanism"]))
     return reference, ManifestView(json, reference.make_encoding(json["sfumato"]["design"]))

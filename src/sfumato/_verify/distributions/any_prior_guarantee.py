@@ -14,11 +14,11 @@ from sfumato._verify.original_counts import Connection, count_original_values
 
 
 def check_any_prior(design: JsonView, worst: Fraction | None) -> Check:
-    """Recomputes the guarantee for the worst case: a belief of exactly the prior, with odds times the amplification."""
+    """Recomputes the guarantee for the worst case: the odds of the prior are multiplied by the amplification."""
     prior, posterior = parse_bound(design["prior"], design["posterior"])
     rows = int(design.get("rows_per_person", 1))
     if rows < 1:
-        return Check("guarantee", False, f"a person cannot have {rows} rows.")
+        return Check("guarantee", False, f"{rows} is not a possible number of rows of a person.")
     raised_belief = compute_raised_belief(prior, None if worst is None else worst**rows)
     belief_text, factor_text = (
         (raised_belief, worst) if rows == 1 else (f"{float(raised_belief):.6g}", f"{worst} for each of {rows} rows")
@@ -37,7 +37,7 @@ def check_any_prior(design: JsonView, worst: Fraction | None) -> Check:
 def check_bounded_posteriors(
     connection: Connection, view: ManifestView, compute_posteriors: Callable[[Sequence[int]], Sequence[Fraction]]
 ) -> Check:
-    """Checks that no value with a share within the prior is believed beyond the posterior."""
+    """Checks that for values whose share is within the prior, no belief exceeds the posterior."""
     counts = count_original_values(connection, view)
     if counts is None:
         return view.fail_outside_domain("posteriors")
@@ -51,9 +51,12 @@ def check_bounded_posteriors(
             return Check(
                 "posteriors", False, f"the odds of a value can rise by more than the guaranteed factor {odds}."
             )
-        return Check("posteriors", True, f"no value has a share within {prior}, so only the odds are bounded.")
+        return Check(
+            "posteriors", True, f"every value has a share of the records above {prior}, so only the odds are bounded."
+        )
     worst = max(covered_posteriors)
     sentence = (
-        f"of {len(covered_posteriors)} values with a share within {prior}, none can be believed with more than {worst}"
+        f"for the {len(covered_posteriors)} values with a share of at most {prior}, an attacker's confidence is at "
+        f"most {worst}"
     )
     return Check("posteriors", worst <= posterior, f"{sentence} (about {float(worst):.4f}); guaranteed: {posterior}.")

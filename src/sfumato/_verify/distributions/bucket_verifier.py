@@ -1,4 +1,7 @@
-"""The verifier of buckets: both tables match, and no value exceeds its cap in any bucket. Anatomy's is stricter."""
+"""The verifier of buckets: both tables match, and no value exceeds its cap in any bucket.
+
+For Anatomy it is stricter.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,9 @@ Lines = tuple[Codes, Codes, Codes]
 LARGEST_MARKED = 1 << 22
 FIRST_WIDE = 1 << 31
 OUT_OF_RANGE = "a bucket has an id out of range."
-SIZES_DIFFER = "the buckets do not have as many records as values."
+SIZES_DIFFER = "the number of records in a bucket differs from its number of values."
 ID_PARTS = 8
-"""The number of parts of the bucket ids that are compared, to test whether the ids disclose anything."""
+"""The range of bucket ids is divided into this number of parts, to test whether the ids disclose anything."""
 
 
 def make_encoding(design: JsonView) -> BucketEncoding:
@@ -43,18 +46,18 @@ def make_encoding(design: JsonView) -> BucketEncoding:
 
 
 def explain_missing_weights(view: ManifestView) -> str:
-    """The reason for missing weights: a record's contribution depends on its bucket."""
+    """Returns the reason for missing weights: a record's contribution depends on its bucket."""
     return "a release of buckets has no weights."
 
 
 class _BucketError(Exception):
-    """A mismatch between the tables, or within one of them."""
+    """A mismatch between the two tables, or an error within one of them."""
 
 
 def check_domain(folder: Path, view: ManifestView, *, once: bool = False) -> Check:
-    """Checks exactly that every bucket has as many records as values, and each value at most its cap.
+    """Checks exactly that every bucket has equal numbers of records and values, and that no value exceeds its cap.
 
-    With `once`, no bucket may have a value twice. The two tables are read at the same time.
+    With `once`, no bucket may have the same value twice. The two tables are read at the same time.
     """
     rows = sum(pq.read_metadata(folder / name).num_rows for name in view.record_files)
     try:
@@ -72,8 +75,10 @@ def check_domain(folder: Path, view: ManifestView, *, once: bool = False) -> Che
 
 
 def _count_bucket_sizes(folder: Path, view: ManifestView, rows: int) -> Codes:
-    """The number of records of each bucket; ids must run from 0 without a gap."""
-    sizes: Codes = np.zeros(0, dtype=np.int32 if rows < FIRST_WIDE else np.int64)  # narrow: there may be many ids
+    """The number of records of each bucket. Ids must run from 0 without a gap."""
+    sizes: Codes = np.zeros(
+        0, dtype=np.int32 if rows < FIRST_WIDE else np.int64
+    )  # a narrow type, because there may be many ids
     for batch in view.read_batches(folder, view.published_names):
         ids = batch.column(0).to_numpy(zero_copy_only=False)
         if batch.column(0).null_count or (len(ids) and not 0 <= ids.min() <= ids.max() < rows):
@@ -87,7 +92,7 @@ def _count_bucket_sizes(folder: Path, view: ManifestView, rows: int) -> Codes:
 
 
 def _count_bucket_values(folder: Path, view: ManifestView, rows: int) -> tuple[Codes, set[tuple[int, int, int]]]:
-    """The number of values of each bucket, and the different triples of value, count and size of a bucket.
+    """The number of values of each bucket, and the distinct triples of value, count and bucket size.
 
     Buckets come in the order of their ids, which must run from 0 without a gap.
     """
@@ -118,17 +123,20 @@ def _read_bucket_lines(folder: Path, view: ManifestView) -> Iterator[Lines]:
         places = _find_places(batch, view.sensitive_names, domain)
         if places is None or ids.min(initial=0) < 0 or counts.min(initial=1) < 1:
             raise _BucketError("a bucket has a value outside the domain, no value, or a value without records.")
-        # In the order of buckets and values each line comes after the previous one, so no line comes twice.
+        # Lines are strictly ordered by bucket and value, so no line can occur twice.
         keys = ids.astype(np.int64) * len(domain) + places
         if (keys[:1] <= last).any() or (keys[1:] <= keys[:-1]).any():
-            raise _BucketError("the lines of the buckets are not in order, or one comes twice.")
+            raise _BucketError("the lines of the buckets are not in order, or a line occurs twice.")
         last = int(keys[-1]) if len(keys) else last
         yield ids, places, counts
 
 
 def _split_between_buckets(batches: Iterable[Lines]) -> Iterator[Lines]:
-    """Splits the same lines between buckets; a bucket that is in several batches comes by itself."""
-    pending_lines: list[Lines] = []  # all of one bucket
+    """Yields the same lines in batches that end between buckets.
+
+    A bucket from several batches becomes a batch of its own.
+    """
+    pending_lines: list[Lines] = []  # all lines are of one bucket
     for lines in batches:
         ids = lines[0]
         shared_lines = int(np.searchsorted(ids, pending_lines[0][0][0], side="right")) if pending_lines else 0
@@ -156,16 +164,18 @@ def _join_lines(pieces: Sequence[Lines]) -> Lines:
 
 
 def _check_caps(kinds: set[tuple[int, int, int]], caps: Sequence[Fraction], *, once: bool) -> None:
-    """Checks that no bucket has a value more often than its cap allows; nor twice, with `once`."""
+    """Checks that no bucket has a value more often than its cap allows, or more than once with `once`."""
     if once and any(count > 1 for _, count, _ in kinds):
         raise _BucketError("a bucket of Anatomy has a value twice.")
     for place, count, size in kinds:
         if count * caps[place].denominator > caps[place].numerator * size:
-            raise _BucketError(f"a bucket of {size} records has a value {count} times, above its cap {caps[place]}.")
+            raise _BucketError(
+                f"a bucket of {size} records has a value {count} times, which is above the value's cap {caps[place]}."
+            )
 
 
 def _list_distinct_triples(places: Codes, counts: Codes, sizes: Codes) -> set[tuple[int, int, int]]:
-    """The different triples of value, count and size of the bucket."""
+    """The distinct triples of value, count and bucket size."""
     widths = int(counts.max(initial=0)) + 1, int(sizes.max(initial=0)) + 1
     kind = np.min_scalar_type((int(places.max(initial=0)) + 1) * widths[0] * widths[1])
     keys = _find_distinct((places.astype(kind) * widths[0] + counts.astype(kind)) * widths[1] + sizes.astype(kind))
@@ -174,7 +184,7 @@ def _list_distinct_triples(places: Codes, counts: Codes, sizes: Codes) -> set[tu
 
 
 def _find_distinct(keys: Codes) -> Codes:
-    """The different ones among small integers; large ones are sorted."""
+    """The distinct integers. Small integers are marked in a table, and large integers are sorted."""
     largest_key = int(keys.max(initial=0))
     return np.flatnonzero(np.bincount(keys)) if largest_key < LARGEST_MARKED else np.unique(keys)
 
@@ -182,7 +192,7 @@ def _find_distinct(keys: Codes) -> Codes:
 def _find_places(
     batch: pa.RecordBatch, names: tuple[str, ...], domain: Mapping[tuple[Scalar, ...], int]
 ) -> Codes | None:
-    """The indices of the values in the domain; None if one is not in it."""
+    """The indices of the values in the domain; None if a value is not in the domain."""
     columns = [encode_batch_values(batch.column(name)) for name in names]
     values = [[*distinct.to_pylist(), None] for _, distinct in columns]
     codes = columns[0][0]
@@ -196,7 +206,7 @@ def _find_places(
 
 
 def _look_up_places(numbers: Codes, places: Codes, codes: Codes) -> Codes:
-    """The index of each code, where `numbers` are the different codes: from a table, if codes are small."""
+    """The index of each code in `numbers`, the distinct codes. A table is used if codes are small."""
     largest_code = int(codes.max(initial=0))
     if largest_code >= LARGEST_MARKED:
         return places.take(np.searchsorted(numbers, codes))
@@ -214,21 +224,22 @@ def _decode_value(number: int, values: list[list[Scalar]]) -> tuple[Scalar, ...]
 
 
 def check_guarantee(folder: Path, view: ManifestView, *, once: bool = False) -> Check:
-    """Checks the caps themselves; `check_domain` checks that they hold in every bucket."""
+    """Checks the caps themselves. `check_domain` checks that the caps hold in every bucket."""
     caps = [parse_exact(cap) for cap in view.design["caps"]]
     if len(caps) != len(view.design["domain"]) or not all(0 < cap <= 1 for cap in caps):
-        return Check("guarantee", False, "there is not one cap between 0 and 1 for each value.")
+        return Check("guarantee", False, "a value lacks a cap, or its cap is not between 0 and 1.")
     if all(cap == 1 for cap in caps):
         return Check("guarantee", False, "every value has the cap 1, so no value is protected.")
     if once and (len(set(caps)) > 1 or caps[0].numerator != 1):
-        return Check("guarantee", False, "the caps do not come from one diversity.")
+        return Check("guarantee", False, "the caps do not belong to a single diversity.")
     return Check("guarantee", True, f"every value has a cap, from {min(caps)} to {max(caps)}.")
 
 
 def check_draws(connection: Connection, view: ManifestView) -> Check:
-    """Checks that the buckets have the values of the original, and that dealing ignored the public columns.
+    """Checks that buckets have the values of the original, and were dealt independently of the public columns.
 
-    Bucket ids are random, so a column on which the dealing does not depend is spread evenly over any part of them.
+    Bucket ids are random. If the dealing does not depend on a column, its values are spread evenly over all parts of
+    the ids.
     """
     names = ", ".join(map(quote_name, view.sensitive_names))
     fields = view.find_resource(view.encoding.FILES[1])["schema"]["fields"]
@@ -249,12 +260,13 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
     return Check(
         "draws",
         True,
-        f"the buckets have the values of the original; their ids disclose nothing (within {worst:.1f} sd).",
+        "the buckets have the values of the original, and their ids disclose nothing (largest deviation: "
+        f"{worst:.1f} standard deviations).",
     )
 
 
 def _measure_unevenness(rows: Sequence[tuple[object, object, int]]) -> float:
-    """The largest deviation, in standard deviations, of a column's value from an even spread over the bucket ids."""
+    """The largest deviation of a column's value from an even spread over the bucket ids, in standard deviations."""
     totals: dict[object, int] = {}
     sizes: dict[object, int] = {}
     for part, value, count in rows:
@@ -271,14 +283,14 @@ def _measure_unevenness(rows: Sequence[tuple[object, object, int]]) -> float:
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Checks that no cap is below the share of a value in the table; `check_domain` checks each bucket."""
+    """Checks that no value's share of the table exceeds its cap. `check_domain` checks each bucket."""
     counts = count_original_values(connection, view)
     if counts is None:
         return view.fail_outside_domain("posteriors")
     total, caps = sum(counts), [parse_exact(cap) for cap in view.design["caps"]]
     if any(count * cap.denominator > cap.numerator * total for count, cap in zip(counts, caps, strict=True)):
         return Check("posteriors", False, "a value has a larger share of the table than its cap.")
-    detail = "an attacker who knows only the bucket believes no value beyond its cap."
+    detail = "an attacker who knows only the bucket gives no value a probability above its cap."
     return Check("posteriors", True, detail)
 
 

@@ -1,4 +1,4 @@
-"""The verifier of decoys, from first principles: from the release alone, and against its original table."""
+"""The verifier of decoys, derived from first principles. It checks a release alone, and against the original table."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def make_encoding(design: JsonView) -> ValueEncoding:
 
 
 def explain_missing_weights(view: ManifestView) -> str | None:
-    """The reason for missing weights: a record's contribution depends on all published values."""
+    """Returns the reason for missing weights: a record's contribution depends on all published values."""
     if WEIGHTS in view.table_files:
         return None
     return "the contribution of a record follows from the published counts, so there are no weights."
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """Checks that groups of this size are possible: enough values, and none published far too often.
+    """Checks that groups of this size are possible: there are enough values, and none is published far too often.
 
-    The published count of a value has its true count as mean, with a smaller variance; and no value may have more than
+    The mean of a value's published count is the true count, and its variance is smaller. No value may have more than
     its share of the records.
     """
     size, design = int(view.design["group_size"]), view.design
@@ -57,13 +57,13 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
         largest_count, total = max(counts), sum(counts)
         if largest_count > total / size + MOST_DEVIATION * math.sqrt(max(total / size, SMALLEST_VARIANCE)):
             detail = (
-                f"a value of {name!r} is published by {largest_count:,} of {total:,} records, too often for groups of "
-                f"{size}."
+                f"a value of {name!r} is published by {largest_count:,} of {total:,} records, which is too often for "
+                f"groups of {size}."
             )
             return Check("guarantee", False, detail)
     detail = (
-        "for an attacker who knows only the shares of the values, a published value is the true one with at most "
-        f"1/{size}."
+        "an attacker who knows only the shares of the values gives a published value a probability of at most "
+        f"1/{size} of being true."
     )
     return Check("guarantee", True, detail)
 
@@ -80,7 +80,7 @@ def _count_published_values(folder: Path, view: ManifestView) -> dict[str, list[
 
 
 def check_draws(connection: Connection, view: ManifestView) -> Check:
-    """Checks the published count of each value, and that records publish their own value at the rate 1/group size.
+    """Checks the published count of each value, and how often a record publishes its own value (1/group size).
 
     Conditions on public columns are not checked, because leaks under them depend on the groups.
     """
@@ -96,7 +96,7 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
         if (published_counts[true_counts == 0] > 0).any():
             return Check("draws", False, "a value is published that no record of the original has.")
         if _is_too_close(true_counts, published_counts, size):
-            return Check("draws", False, "the published counts are closer to the original's than decoys allow.")
+            return Check("draws", False, "the published counts are closer to those of the original than decoys allow.")
         worst = max(worst, find_largest_deviation(published_counts - true_counts, true_counts * (1 - 1 / size)))
         rows, agreement = _measure_agreement(connection, column_view, len(true_counts), size)
         matched_rows, worst = max(matched_rows, rows), max(worst, agreement)
@@ -104,15 +104,18 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
         detail = f"the published values deviate from decoys by {worst:.1f} standard deviations."
         return Check("draws", False, detail)
     return Check(
-        "draws", True, f"values are published as decoys (within {worst:.1f} sd; {describe_matched(matched_rows)})."
+        "draws",
+        True,
+        f"the published values are distributed as decoys (largest deviation: {worst:.1f} standard deviations; "
+        f"{describe_matched(matched_rows)}).",
     )
 
 
 def _is_too_close(true_counts: Floats, published_counts: Floats, size: int) -> bool:
-    """Whether all counts agree too well to be random, as in a release of the true values.
+    """Whether all counts agree too well to be random, as if the true values were published.
 
-    The sum of squared deviations is about chi-square; Chernoff's bound for its lower tail, with half a record of
-    rounding for each count.
+    The sum of squared deviations has about a chi-square distribution. Chernoff's bound is used for its lower tail, with
+    half a record of rounding for each count.
     """
     variance = true_counts * (1 - 1 / size)
     is_large_enough = variance >= SMALLEST_VARIANCE
@@ -127,14 +130,14 @@ def _is_too_close(true_counts: Floats, published_counts: Floats, size: int) -> b
 
 
 def _measure_agreement(connection: Connection, column_view: ManifestView, values: int, size: int) -> tuple[int, float]:
-    """The deviation, in standard deviations, of how often unique records publish their own value."""
+    """The deviation of the number of unique records that publish their own value, in standard deviations."""
     if values > LARGEST_TRANSITION:
         return 0, 0.0
     return measure_agreement(*match_values(connection, column_view, np.eye(values) / size, largest=1))
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Checks that no value of the original is so frequent that a group would have it twice."""
+    """Checks that no value of the original is too frequent: a group would have such a value twice."""
     size = int(view.design["group_size"])
     for column_view in view.split_by_column():
         truth = count_true_values(connection, column_view, WHOLE)
@@ -147,7 +150,7 @@ def check_posteriors(connection: Connection, view: ManifestView) -> Check:
     return Check(
         "posteriors",
         True,
-        f"for an attacker who knows only the shares, no published value is believed beyond 1/{size}.",
+        f"an attacker who knows only the shares gives no published value a probability above 1/{size}.",
     )
 
 

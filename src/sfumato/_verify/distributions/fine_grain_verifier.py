@@ -1,4 +1,4 @@
-"""The verifier of fine-grain perturbation: one sub-table, in which each value has its own retention and bound."""
+"""The verifier of fine-grain perturbation, which has one sub-table with a retention and a bound for each value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_distribution(design: JsonView) -> SubTableDistribution:
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """Checks that no belief in a bounded value rises above its posterior, or falls below its prior if guaranteed."""
+    """Checks that no belief in a value with a bound rises above the posterior (or falls below the prior)."""
     distribution, design = read_distribution(view.design), view.design
     return check_single_values(
         design, distribution.compute_rise, distribution.compute_fall if design["direction"] == "both" else None
@@ -45,7 +45,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
 
 
 def are_weights(view: ManifestView, table: WeightTable) -> bool:
-    """Checks a line for each pair of a true and a published value: the inverse of the matrix of chances."""
+    """Checks the weights of each true and published value, which are the inverse of the transition matrix."""
     distribution = read_distribution(view.design)
     size = len(distribution.places)
     if size > LARGEST_WEIGHTS or len(table["weight"]) != size**2:
@@ -63,7 +63,7 @@ def are_weights(view: ManifestView, table: WeightTable) -> bool:
 
 
 def explain_missing_weights(view: ManifestView) -> str | None:
-    """The reason for missing weights: there would be too many lines."""
+    """Returns the reason for missing weights: there would be too many lines."""
     return "the domain is too large for weights." if len(view.design["domain"]) > LARGEST_WEIGHTS else None
 
 
@@ -85,7 +85,7 @@ def list_value_retentions(explanation: JsonView, design: JsonView, counts: Seque
 
 
 REFERENCE_DISTRIBUTION = ReferenceDistribution(
-    guarantees=("single-values", "any-prior"),  # the second is the name in releases before it had a name of its own
+    guarantees=("single-values", "any-prior"),  # the second name is that of older releases
     make_encoding=value_distribution.make_domain_encoding,
     check_domain=value_distribution.check_domain,
     check_guarantee=check_guarantee,

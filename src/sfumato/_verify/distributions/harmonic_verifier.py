@@ -1,4 +1,4 @@
-"""The verifier of the harmonic operator: one retention for all values, and one distribution of all redraws."""
+"""The verifier of the harmonic operator, which has one retention for all values and one distribution of all redraws."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sfumato.errors import ReleaseFormatError
 
 @dataclass(frozen=True)
 class RedrawDistribution:
-    """The distribution of a published value: kept with one probability, or drawn independently of the true value."""
+    """The distribution of a published value, which is kept, or drawn independently of the true value."""
 
     retention: Fraction
     draw_chances: tuple[Fraction, ...]
@@ -39,13 +39,14 @@ class RedrawDistribution:
     def compute_rise(self, number: int) -> Fraction | None:
         """The largest factor by which a published value multiplies the odds of one value against another.
 
-        If the value is published as itself, it is likelier than any other by the retention. If another value is
-        published, it is as likely as a third one, and less likely than the published one.
+        If the value itself is published, the probability of this is larger by the retention than for records of other
+        values. If another value is published, the probability is the same as for records of a third value, and smaller
+        than for records of the published value.
         """
         return 1 + self.retention / self.draw_chances[number] if self.draw_chances[number] else None
 
     def compute_transition(self, published_counts: Mapping[int, Floats], size: int) -> Floats:
-        """The chance that each value (row) is published as each other."""
+        """The probability that each value (row) is published as each value (column)."""
         return np.tile([float(chance) for chance in self.draw_chances], (size, 1)) + float(self.retention) * np.eye(
             size
         )
@@ -61,9 +62,9 @@ class RedrawDistribution:
         )
 
     def compute_posteriors(self, counts: Sequence[int]) -> list[Fraction]:
-        """For each value, the largest posterior of an attacker who knows the counts; exact.
+        """The exact largest posterior of each value, for an attacker who knows the counts.
 
-        If y is published, x has the chance n(x) P(y|x) / sum of n(z) P(y|z), and the sum is n(y) kept + total *
+        If y is published, the probability of x is n(x) P(y|x) / sum of n(z) P(y|z), and the sum is n(y) kept + total *
         drawn(y).
         """
         total = sum(counts)
@@ -71,8 +72,8 @@ class RedrawDistribution:
             count * self.retention + total * draw_chance
             for count, draw_chance in zip(counts, self.draw_chances, strict=True)
         ]
-        # The weight of y for its own records, for each record that is drawn into y: the smallest discloses most about
-        # x.
+        # The weight of y for its own records, for each record that is drawn into y. The smallest weight discloses most
+        # about x.
         rivals = (
             (top / draw_chance, y)
             for y, (top, draw_chance) in enumerate(zip(published_weights, self.draw_chances, strict=True))
@@ -91,7 +92,7 @@ class RedrawDistribution:
 
 
 def read_distribution(design: JsonView) -> RedrawDistribution:
-    """The distribution, from the rationals of the manifest."""
+    """Reads the distribution from the rational numbers of the manifest."""
     distribution = RedrawDistribution(read_retention(design), tuple(parse_exact(swap) for swap in design["swaps"]))
     if (
         len(distribution.draw_chances) != len(design["domain"])
@@ -105,12 +106,12 @@ def read_distribution(design: JsonView) -> RedrawDistribution:
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """Checks that no belief in a value with a bound rises above its posterior."""
+    """Checks that no belief in a value with a bound rises above the posterior of the bound."""
     return check_single_values(view.design, read_distribution(view.design).compute_rise, None)
 
 
 def are_weights(view: ManifestView, table: WeightTable) -> bool:
-    """Checks a line for each value: the contribution of a record that publishes it, and of others."""
+    """Checks the weights of each value: for a record that publishes this value, and for other records."""
     distribution = read_distribution(view.design)
     expected = [
         (0, *compute_expected_weights(distribution.retention + draw_chance, draw_chance))
@@ -136,7 +137,7 @@ def check_posteriors(connection: Connection, view: ManifestView) -> Check:
 
 
 def list_value_retentions(explanation: JsonView, design: JsonView, counts: Sequence[int]) -> list[list[ValueRetention]]:
-    """The single sub-table of all values, each with its chance to be drawn."""
+    """The single sub-table of all values, with the probability that each is drawn."""
     distribution = read_distribution(design)
     pairs = zip(design["domain"], counts, distribution.draw_chances, strict=True)
     return [

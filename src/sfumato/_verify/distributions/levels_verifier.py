@@ -1,4 +1,7 @@
-"""The verifier of records of several levels: a random level, and at each level sets of one size of its groups."""
+"""The verifier of records at several levels: a record has a random level and a set of groups of this level.
+
+All sets of a level have the same size.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +37,12 @@ from sfumato.errors import ReleaseFormatError
 
 MOST_LEVELS = 8
 MOST_BITS = 1 << 30
-"""The largest number of bits for pairs of values, level and degree of kinship; no weights beyond it."""
+"""The largest number of bits for all pairs of values, levels and degrees of kinship. Larger weights are not written."""
 
 
 @dataclass(frozen=True)
 class LevelDistribution:
-    """One level: the chance that a record is drawn there, the group of each value, and the distribution of its sets."""
+    """One level, with its probability, the group of each value, and the distribution of its sets."""
 
     name: str
     share: Fraction
@@ -76,7 +79,8 @@ def read_distributions(design: JsonView) -> list[LevelDistribution]:
             )
         if len(level_weights) != number + 1 or sum(level_weights) != 1 or distributions[-1].share <= 0:
             raise ReleaseFormatError(
-                "the design does not say how its levels are drawn or counted together.", code="missing-level-draws"
+                "the design lacks the shares of its levels, or the weights that combine their counts.",
+                code="missing-level-draws",
             )
     nested = (
         len(set(zip(low.groups.tolist(), up.groups.tolist(), strict=True))) == low.sets.domain_size
@@ -102,9 +106,9 @@ def make_encoding(design: JsonView) -> LevelSetEncoding:
 
 
 def check_domain(folder: Path, view: ManifestView) -> Check:
-    """Checks that every record has a level of the design, and its set the right number of whole groups.
+    """Checks that every record has a level of the design and a set with the right number of groups.
 
-    The levels must match the hierarchy that is published beside the design, because queries use its names.
+    The levels must match the published hierarchy, because queries use the names of the hierarchy.
     """
     hierarchy = Hierarchy.from_json(view.sfumato_json["hierarchies"][view.sensitive_names[0]])
     places = {name: hierarchy.list_group_places(number) for number, name in enumerate(hierarchy.levels)}
@@ -112,7 +116,7 @@ def check_domain(folder: Path, view: ManifestView) -> Check:
         places.get(distribution.name) != tuple(distribution.groups.tolist())
         for distribution in read_distributions(view.design)
     ):
-        return Check("domain", False, "the levels of the design, or their groups, do not match the hierarchy.")
+        return Check("domain", False, "the levels or the groups of the design do not match the hierarchy.")
     sets = make_encoding(view.design)
     for batch in view.read_batches(folder, view.published_names):
         try:
@@ -125,11 +129,14 @@ def check_domain(folder: Path, view: ManifestView) -> Check:
         f"{distribution.sets.subset_size} of {distribution.sets.domain_size} at {distribution.name!r}"
         for distribution in read_distributions(view.design)
     )
-    return Check("domain", True, f"every published set has whole groups of its level: {set_sizes}.")
+    return Check("domain", True, f"every published set consists of groups of its level: {set_sizes}.")
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """Checks the guarantee: the level ignores the value, so odds rise at most by the largest amplification."""
+    """Checks the guarantee.
+
+    The level is independent of the value, so odds rise at most by the largest amplification.
+    """
     return check_any_prior(
         view.design, max(distribution.sets.amplification for distribution in read_distributions(view.design))
     )
@@ -139,7 +146,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
 
 
 def are_weights(view: ManifestView, table: WeightTable) -> bool:
-    """Checks for each level and value the contribution of a record, and of the further groups in its set."""
+    """Checks what a record of each level contributes to each value, and what the other groups in its set contribute."""
     distributions = read_distributions(view.design)
     if explain_missing_weights(view) is not None:
         return False
@@ -168,11 +175,11 @@ def are_weights(view: ManifestView, table: WeightTable) -> bool:
 
 
 def _compute_level_weights(distributions: Sequence[LevelDistribution], level: int) -> tuple[Floats, Floats]:
-    """The contribution of a level's record to a value's count: always, and for each group in the value's of each tier.
+    """What a record of a level contributes to a value's count: a constant, and a number for each group in its set.
 
-    From the whole domain down, a group gets its share of the group above it, by its size. It also gets the information
-    of the record, if the record distinguishes groups of this tier. The weights make each piece of information count
-    once over all levels.
+    From the whole domain downwards, a group gets its share (by size) of the group above. If the record distinguishes
+    groups of this tier, the group also gets the information of the record. The weights ensure that each piece of
+    information counts once over all levels.
     """
     size, own_distribution = len(distributions[0].groups), distributions[level]
     hold, other = float(own_distribution.sets.hold_chance), float(own_distribution.sets.other_chance)
@@ -192,12 +199,14 @@ def _compute_level_weights(distributions: Sequence[LevelDistribution], level: in
             by_tier[tier] += weight
             by_tier[tier + 1] -= weight * part
             constant_weights += weight * other * (part * unit_counts[tier + 1] - unit_counts[tier])
-    constant_weights += by_tier[-1] * own_distribution.sets.subset_size  # every set has this many of the whole
+    constant_weights += (
+        by_tier[-1] * own_distribution.sets.subset_size
+    )  # every set has this number of groups of the whole level
     return constant_weights, by_tier[:-1]
 
 
 def _mark_groups(distributions: Sequence[LevelDistribution], level: int, degree: int, value: int) -> bytes:
-    """Bits of the first value of each group of a level whose first common group with a value is this many levels up."""
+    """Marks the first value of each group whose lowest common group with a value is this number of levels higher."""
     own_groups, top = distributions[level].groups, level + degree
     is_marked = np.zeros(len(own_groups), dtype=np.bool_)
     if top < len(distributions):
@@ -208,10 +217,10 @@ def _mark_groups(distributions: Sequence[LevelDistribution], level: int, degree:
 
 
 def explain_missing_weights(view: ManifestView) -> str | None:
-    """The reason for missing weights: they have bits for each pair of values, and there may be too many."""
+    """Returns the reason for missing weights: they have bits for each pair of values, which may be too many."""
     levels = len(view.design["levels"])
     is_too_many = len(view.domain) ** 2 * levels * (levels - 1) > MOST_BITS
-    return f"there are no weights for {levels} levels of {len(view.domain):,} values." if is_too_many else None
+    return f"{levels} levels of {len(view.domain):,} values are too many for weights." if is_too_many else None
 
 
 # --------------------------------------------------------------------------------------------------------- the original
@@ -259,7 +268,7 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
 
 
 def _measure_deviation(distribution: LevelDistribution, true_counts: Floats, published_counts: Floats) -> float:
-    """The largest deviation of a level's records, and of their members, in standard deviations."""
+    """The largest deviation of the number of a level's records and of their members, in standard deviations."""
     share, rows = float(distribution.share), true_counts.sum()
     same, other = share * float(distribution.sets.hold_chance), share * float(distribution.sets.other_chance)
     expected = np.append(true_counts * same + (rows - true_counts) * other, rows * share)
@@ -270,7 +279,7 @@ def _measure_deviation(distribution: LevelDistribution, true_counts: Floats, pub
 
 
 def _split_by_level(distributions: Sequence[LevelDistribution], entries: Any) -> Iterator[Any]:
-    """The lines of each level: of its groups, and last that of the level itself."""
+    """The lines of each level. The last line is that of the level itself, and the others are those of its groups."""
     ends = list(itertools.accumulate(distribution.sets.domain_size + 1 for distribution in distributions))
     return (entries[start:end] for start, end in itertools.pairwise([0, *ends]))
 
@@ -282,7 +291,7 @@ def _write_published_sql(view: ManifestView) -> str:
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Checks the belief in a value: that in its group, beside the rarest other groups, times its share of the group."""
+    """Checks the belief in a value, which is the belief in its group times the value's share of the group."""
     distributions = read_distributions(view.design)
 
     def compute_posteriors(counts: Sequence[int]) -> list[Fraction]:

@@ -1,4 +1,4 @@
-"""Defines a verifier: it checks the releases of one mechanism from their published JSON and files alone."""
+"""Defines a verifier, which checks the releases of one mechanism from their published JSON and files alone."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class ValueRetention:
     """One value in a sub-table of a plan: the number of its records, and its retention."""
 
     value: Any
-    """The value as JSON has it."""
+    """The value in the form of JSON."""
     count: int
     retention: Fraction
     draw_chance: Fraction | None = None
-    """The chance that a redrawn record becomes this value; None if all values of the sub-table have the same."""
+    """The probability that a redrawn record gets this value; None if it is the same for all values of the sub-table."""
 
 
 def _require_weights(view: ManifestView) -> str | None:
-    """The default reason: weights must exist."""
+    """The default for the reason of missing weights: None, because weights must exist."""
     return None
 
 
@@ -40,7 +40,7 @@ class ReferenceDistribution:
     """The checks of one mechanism's releases. None of them uses the mechanism's code."""
 
     guarantees: tuple[str, ...]
-    """The valid names of the guarantee in a release; the first is the current one."""
+    """The valid names of the guarantee in a release. The first is the current name."""
     make_encoding: Callable[[JsonView], RecordEncoding]
     """The record encoding, from the design."""
     check_domain: Callable[[Path, ManifestView], Check]
@@ -50,10 +50,12 @@ class ReferenceDistribution:
     check_draws: Callable[[Connection, ManifestView], Check]
     """Checks that published values are distributed as designed, given the original."""
     check_posteriors: Callable[[Connection, ManifestView], Check]
-    """Checks that no covered value is believed beyond the guarantee, for an attacker with the original's counts."""
+    """Checks that no belief in a covered value exceeds the guarantee, for an attacker who knows the original's
+    counts.
+    """
     are_weights: Callable[[ManifestView, WeightTable], bool] | None = None
-    """Whether the columns of the weights are right; None where there never are any."""
+    """Whether the columns of the weights are right; None if the mechanism never has weights."""
     explain_missing_weights: Callable[[ManifestView], str | None] = _require_weights
-    """The reason why a release has no weights; None if it must have them."""
+    """The reason why a release has no weights; None if it must have weights."""
     list_value_retentions: Callable[[JsonView, JsonView, Sequence[int]], list[list[ValueRetention]]] | None = None
-    """The sub-tables of a plan, from its explanation, its design and the counts of its domain, if it has any."""
+    """The sub-tables of a plan (if it has any), from its explanation, its design and the counts of its domain."""

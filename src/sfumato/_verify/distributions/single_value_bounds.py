@@ -17,14 +17,14 @@ from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection, count_original_values
 
 Factor = Callable[[int], Fraction | None]
-"""The largest factor by which a published value moves the odds of a value, by its index; None without a limit."""
+"""The largest factor by which published values change the odds of the value with an index; None without a limit."""
 
 
 def check_single_values(design: JsonView, rise: Factor, fall: Factor | None) -> Check:
-    """Checks that no belief in a bounded value rises above its posterior, or falls below its prior if guaranteed."""
+    """Checks that no belief in a value with a bound rises above the posterior (or falls below the prior)."""
     bounds = list(zip(design["priors"], design["posteriors"], strict=True))
     if len(bounds) != len(design["domain"]):
-        return Check("guarantee", False, "there is not one bound for each value.")
+        return Check("guarantee", False, "the number of bounds differs from the number of values.")
     bounded_count = 0
     for number, (low, high) in enumerate(bounds):
         if low is None:
@@ -44,8 +44,8 @@ def check_single_values(design: JsonView, rise: Factor, fall: Factor | None) -> 
             )
     if not bounded_count:
         return Check("guarantee", False, "no value has a bound, so no value is protected.")
-    limits_text = "above its posterior" if fall is None else "above its posterior or below its prior"
-    return Check("guarantee", True, f"no belief in one of {bounded_count} values with a bound can go {limits_text}.")
+    limits_text = "above its posterior" if fall is None else "above the bound's posterior or below its prior"
+    return Check("guarantee", True, f"for {bounded_count} values with a bound, no belief can go {limits_text}.")
 
 
 def check_single_posteriors(
@@ -63,10 +63,21 @@ def check_single_posteriors(
         if low
     ]
     if breach := next((pair for pair in bounded if pair[0] > pair[1]), None):
-        return Check("posteriors", False, f"a value can be believed with {breach[0]}; guaranteed: {breach[1]}.")
-    return Check("posteriors", True, f"none of {len(bounded)} values with a bound can be believed beyond it.")
+        return Check(
+            "posteriors",
+            False,
+            f"an attacker's confidence in a value can reach {breach[0]}, but the guaranteed limit is {breach[1]}.",
+        )
+    return Check(
+        "posteriors",
+        True,
+        f"for none of the {len(bounded)} values with a bound can an attacker's confidence exceed the bound.",
+    )
 
 
 def compute_allowed_posterior(bound: BreachBound, share: Fraction) -> Fraction:
-    """The largest permitted belief in a value of this share: beyond its prior, the bound limits the odds."""
+    """The largest permitted belief in a value with this share.
+
+    If the share exceeds the prior, the bound limits only the odds.
+    """
     return bound.posterior if share <= bound.prior else compute_raised_belief(share, bound.amplification)

@@ -1,4 +1,4 @@
-"""Checks shared by releases in which a record publishes one value, perhaps within its sub-table."""
+"""Checks shared by releases in which a record publishes one value, possibly within its sub-table."""
 
 from __future__ import annotations
 
@@ -49,17 +49,19 @@ def check_domain(folder: Path, view: ManifestView, cells: int = 1) -> Check:
     if stray_values:
         return Check("domain", False, f"{len(stray_values)} published values are outside the domain.")
     where = (
-        f"the values of its sub-table, of {cells}" if view.encoding.has_cells else f"the {size} values of the domain"
+        f"the values of its sub-table (there are {cells} sub-tables)"
+        if view.encoding.has_cells
+        else f"the {size} values of the domain"
     )
-    return Check("domain", True, f"every published {view.naming.joined_name!r} is one of {where}.")
+    return Check("domain", True, f"every published value of {view.naming.joined_name!r} is one of {where}.")
 
 
 def _find_strays(read: SymbolReader, batch: pa.RecordBatch) -> set[tuple[object, ...]]:
-    """The published values of a batch that are not allowed."""
+    """The published values of a batch that the design does not allow."""
     columns = [batch.column(name) for name in read.names]
     try:
         is_stray = read.find_symbols(columns) == len(read.symbols)
-    except ReleaseFormatError:  # of another type than the domain
+    except ReleaseFormatError:  # the type differs from that of the domain
         is_stray = np.ones(batch.num_rows, dtype=np.bool_)
     if not is_stray.any():
         return set()
@@ -67,7 +69,7 @@ def _find_strays(read: SymbolReader, batch: pa.RecordBatch) -> set[tuple[object,
 
 
 def are_weights(view: ManifestView, table: WeightTable, distributions: Sequence[SubTableDistribution]) -> bool:
-    """Checks a line for each sub-table and value: the contribution of a record that publishes it, and of others."""
+    """Checks the weights of each sub-table and value: for a record that publishes this value, and for other records."""
     expected = [
         (number, *compute_expected_weights(distribution.same_chances[0], distribution.other_chances[0]))
         for number, distribution in enumerate(distributions)
@@ -94,7 +96,8 @@ def check_published_counts(
     """Checks that the published values are distributed as designed, in the whole table and by each public column.
 
     `deviation` gives the largest deviation of published counts from true ones, in standard deviations. `transition`
-    gives the chance that each value is published as each other, from the published counts and the size of the domain.
+    gives the probability that each value is published as each value, from the published counts and the size of the
+    domain.
     """
     worst = 0.0
     for group in (WHOLE, *list_coarse_columns(connection, view)):
@@ -104,8 +107,9 @@ def check_published_counts(
         cells = count_published_values(connection, view, group)
         for key, true_counts in truth.items():
             worst = max(worst, deviation(true_counts, cells.get(key, {})))
-    # Records that share their public columns with few others are matched with the original. Each publishes its own
-    # value by an independent draw. Counts alone would not show whether there were draws if values are equally frequent.
+    # Records that share their public columns with few others are matched with the original, because each record
+    # publishes its own value by an independent draw. If values are equally frequent, counts alone would not show
+    # whether values were drawn.
     matched_rows = 0
     if len(view.domain) <= LARGEST_TRANSITION:
         chances = transition(count_published_values(connection, view, WHOLE).get(None, {}), len(view.domain))
@@ -117,7 +121,10 @@ def check_published_counts(
 def _estimate_transition(
     distributions: Sequence[SubTableDistribution], published_counts: Mapping[int, Floats], size: int
 ) -> Floats:
-    """The chance that each value (row) is published as each other; estimates the spread over sub-tables."""
+    """The probability that each value (row) is published as each value (column).
+
+    Estimates the distribution over sub-tables.
+    """
     estimated_counts = np.zeros((len(distributions), size))
     for number, distribution in enumerate(distributions):
         places = list(distribution.places)
@@ -126,7 +133,7 @@ def _estimate_transition(
             np.array([float(chance) for chance in numbers])
             for numbers in (distribution.same_chances, distribution.other_chances)
         )
-        # A single sub-table has everything; of several, each has one retention for all its values.
+        # A single sub-table has all records. If there are several, each has one retention for all its values.
         retentions = same - other if len(distributions) > 1 else np.ones(len(places))
         estimated_counts[number, places] = (
             np.maximum((counts - counts.sum() * other) / retentions, 0.0) if len(distributions) > 1 else 1.0
@@ -150,9 +157,9 @@ def _measure_deviation(
 ) -> float:
     """The largest deviation of a published count, in standard deviations.
 
-    The spread of a value's records over sub-tables is not published. But the unbiased counts of all sub-tables add up
-    to the truth. Their variance is at most the largest that any possible number of the value's records in each
-    sub-table gives.
+    The distribution of a value's records over sub-tables is not published. But the expectation of the summed unbiased
+    counts of all sub-tables is the true count. The variance of the sum is at most its maximum over all possible numbers
+    of the value's records in each sub-table.
     """
     if len(distributions) == 1 and len(distributions[0].places) == len(true_counts):
         same, other = (

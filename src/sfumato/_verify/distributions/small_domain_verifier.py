@@ -1,4 +1,4 @@
-"""The verifier of small domain randomization: sub-tables of few values, each with its own retention and prior."""
+"""The verifier of small domain randomization. Sub-tables have few values, and their own retention and prior."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sfumato.errors import ReleaseFormatError
 
 
 def read_distributions(design: JsonView) -> list[SubTableDistribution]:
-    """The sub-tables, from the rationals of the manifest."""
+    """Reads the sub-tables from the rational numbers of the manifest."""
     distributions, size = [], len(design["domain"])
     for cell in design["cells"]:
         places = [int(place) for place in cell["places"]]
@@ -41,7 +41,7 @@ def read_distributions(design: JsonView) -> list[SubTableDistribution]:
 
 
 def make_encoding(design: JsonView) -> ValueEncoding:
-    """Each record publishes its sub-table and a value of it."""
+    """Each record publishes its sub-table and a value of this sub-table."""
     distributions = read_distributions(design)
     cells = np.repeat(np.arange(len(distributions)), [len(distribution.places) for distribution in distributions])
     return ValueEncoding(
@@ -55,14 +55,14 @@ def check_domain(folder: Path, view: ManifestView) -> Check:
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """Checks in each sub-table that the most frequent protected value cannot rise from its prior past the posterior."""
+    """Checks that no sub-table raises the belief in its most frequent protected value above the posterior."""
     design = view.design
     _, posterior = parse_bound(design["prior"], design["posterior"])
     worst = Fraction(0)
     for distribution, cell in zip(read_distributions(design), design["cells"], strict=True):
         prior = parse_exact(cell["prior"])
         if not 0 < prior < posterior:
-            return Check("guarantee", False, f"a sub-table that starts from a belief of {prior} protects nothing.")
+            return Check("guarantee", False, f"a sub-table with the prior {prior} protects nothing.")
         worst = max(
             worst,
             compute_raised_belief(prior, distribution.compute_rise(0)),
@@ -70,12 +70,14 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
         )
     if worst > posterior:
         return Check(
-            "guarantee", False, f"a belief can rise to {worst} in a sub-table, above the guaranteed {posterior}."
+            "guarantee",
+            False,
+            f"a belief can rise to {worst} in a sub-table, which is above the guaranteed {posterior}.",
         )
     cells = len(design["cells"])
     detail = (
-        f"in each of {cells} sub-tables a protected value can rise to {worst} at most, within the guaranteed "
-        f"{posterior}"
+        f"in all {cells} sub-tables, the belief in a protected value can rise to at most {worst}, within the "
+        f"guaranteed {posterior}"
     )
     return Check("guarantee", True, f"{detail}, for an attacker who knows only the shares of the sub-table.")
 
@@ -106,7 +108,10 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Checks posteriors exactly with published counts; otherwise that all protected records fit into sub-tables."""
+    """Checks posteriors exactly if counts are published.
+
+    Otherwise checks that all protected records fit into sub-tables.
+    """
     counts = count_original_values(connection, view)
     if counts is None:
         return view.fail_outside_domain("posteriors")
@@ -120,8 +125,10 @@ def check_posteriors(connection: Connection, view: ManifestView) -> Check:
         rows = int(published_counts.get(number, np.zeros(1)).sum())
         cell_counts = cell.get("counts")
         if cell_counts is not None and sum(cell_counts) != rows:
-            return Check("posteriors", False, f"sub-table {number} does not have as many records as its counts say.")
-        # A protected value may have the prior's share of a sub-table's rows; any other may have them all.
+            return Check(
+                "posteriors", False, f"the number of records in sub-table {number} differs from the sum of its counts."
+            )
+        # A protected value may have the prior's share of a sub-table's rows. Any other value may have all rows.
         cell_limits = [
             math.floor(parse_exact(cell["prior"]) * rows) if protected[place] else rows for place in distribution.places
         ]
@@ -140,12 +147,15 @@ def check_posteriors(connection: Connection, view: ManifestView) -> Check:
         if is_exact
         else any(more < count for more, count in zip(largest_counts, counts, strict=True))
     ):
-        return Check("posteriors", False, "the sub-tables cannot have the records of the original as the design says.")
+        return Check("posteriors", False, "the records of the original do not fit into the sub-tables of the design.")
     if not is_exact:
-        detail = f"the sub-tables have room for all protected records within their priors; guaranteed: {posterior}."
+        detail = (
+            "all protected records fit into the sub-tables within the priors of these; guaranteed limit of a belief: "
+            f"{posterior}."
+        )
         return Check("posteriors", True, detail)
     sentence = (
-        "for an attacker who knows the counts of the sub-tables, no protected value can be believed with more than "
+        "for an attacker who knows the counts of the sub-tables, the confidence in a protected value is at most "
         f"{worst}"
     )
     return Check("posteriors", worst <= posterior, f"{sentence} (about {float(worst):.4f}); guaranteed: {posterior}.")

@@ -1,7 +1,7 @@
-"""Sub-tables in which a value is kept or redrawn: the distribution of published values given true ones.
+"""The distribution of published values given true values, for sub-tables in which a value is kept or redrawn.
 
-Its largest odds ratios and Bayes' rule are exact, from the published rationals and first principles. It uses none of
-the planners' code, so a mistake there is not repeated here.
+The largest odds ratios and Bayes' rule are exact, and follow from the published rational numbers and first principles.
+No code of the planners is used, so a mistake in that code is not repeated here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from sfumato.errors import ReleaseFormatError
 class SubTableDistribution:
     """The distribution of a published value within one sub-table.
 
-    `same[i]` is the chance that value i of the sub-table is published unchanged, `other[i]` that it becomes one given
-    other value.
+    `same[i]` is the probability that value i of the sub-table is published unchanged. `other[i]` is the probability
+    that value i is published as one given other value.
     """
 
     places: tuple[int, ...]
@@ -48,8 +48,8 @@ class SubTableDistribution:
     def compute_rise(self, number: int) -> Fraction | None:
         """The largest factor by which a published value multiplies the odds of one value against another.
 
-        That value is published as itself or as another one; the rival is the value with the smallest chance of that.
-        None without a limit.
+        Either the first value or another value is published. The second value is the one with the smallest probability
+        of this. None without a limit.
         """
         other, same = (_find_least_beside(extremes, number) for extremes in (self._rarest_other, self._rarest_same))
         rival = min(other, same) if len(self.places) > 2 else same  # noqa: PLR2004 - a third value must exist
@@ -85,7 +85,7 @@ def _number_chances(chances: Sequence[Fraction]) -> Iterator[tuple[Fraction, int
 
 
 def _find_least_beside(two: Sequence[tuple[Fraction, int]], number: int) -> Fraction:
-    """The first of two that does not have this number."""
+    """The first of two indices that differs from this number."""
     return two[1][0] if two[0][1] == number else two[0][0]
 
 
@@ -107,7 +107,7 @@ def read_retention(design: JsonView) -> Fraction:
 
 
 def parse_bound(prior: str, posterior: str) -> tuple[Fraction, Fraction]:
-    """Reads the two ends of a bound; refuses a bound without effect."""
+    """Reads the prior and the posterior of a bound; refuses a bound without effect."""
     low, high = parse_exact(prior), parse_exact(posterior)
     if not 0 < low < high < 1:
         raise ReleaseFormatError(
@@ -119,7 +119,7 @@ def parse_bound(prior: str, posterior: str) -> tuple[Fraction, Fraction]:
 
 
 def compute_raised_belief(prior: Fraction, factor: Fraction | None) -> Fraction:
-    """The belief after its odds are multiplied: the worst case of Bayes' rule."""
+    """The belief after its odds are multiplied, which is the worst case of Bayes' rule."""
     return Fraction(1) if factor is None else prior * factor / (prior * factor + 1 - prior)
 
 
@@ -129,9 +129,10 @@ def compute_lowered_belief(prior: Fraction, factor: Fraction | None) -> Fraction
 
 
 def compute_sub_table_posteriors(counts: Sequence[int], distribution: SubTableDistribution) -> list[Fraction]:
-    """For each value of a sub-table, the largest posterior of an attacker who knows its counts; exact.
+    """The exact largest posterior of each value of a sub-table, for an attacker who knows the sub-table's counts.
 
-    For a published value y, Bayes' rule gives x the chance n(x) P(y|x) / sum of n(z) P(y|z), with counts for shares.
+    For a published value y, Bayes' rule gives x the probability n(x) P(y|x) / sum of n(z) P(y|z), with counts instead
+    of shares.
     """
     redrawn_weight = sum(
         (count * other for count, other in zip(counts, distribution.other_chances, strict=True)), Fraction(0)
@@ -140,7 +141,7 @@ def compute_sub_table_posteriors(counts: Sequence[int], distribution: SubTableDi
         count * (same - other)
         for count, same, other in zip(counts, distribution.same_chances, distribution.other_chances, strict=True)
     ]
-    # The weight of y: the records that are spread over every value, and those that keep it.
+    # The weight of y has two parts: the records that are redrawn evenly over all values, and the records that keep y.
     published_weights = [redrawn_weight + retained_count for retained_count in retained_counts]
     rarest = sorted(published_weights)[:2]
     posteriors = []

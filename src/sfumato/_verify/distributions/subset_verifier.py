@@ -1,4 +1,4 @@
-"""The verifier of subset selection: sets of one size, which hold the true value more often than any other."""
+"""The verifier of subset selection. Sets have one size and contain the true value more often than other values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ BATCH_ROWS = 1 << 17
 
 @dataclass(frozen=True)
 class SetDistribution:
-    """The distribution of a published set: all sets with the true value share `hold`, the others the rest."""
+    """The distribution of a published set.
+
+    All sets with the true value share the probability `hold`, and the other sets share the rest.
+    """
 
     domain_size: int
     subset_size: int
@@ -53,14 +56,15 @@ class SetDistribution:
     def other_chance(self) -> Fraction:
         """The probability that a set holds one given value that is not the true one.
 
-        Of the sets that hold the true value, a share of (d-1)/(m-1) holds the other one too; of the others, d/(m-1).
+        Of the sets with the true value, a share of (d-1)/(m-1) also contains the other value. Of the sets without it,
+        the share is d/(m-1).
         """
         members = self.hold_chance * (self.subset_size - 1) + (1 - self.hold_chance) * self.subset_size
         return members / (self.domain_size - 1)
 
     @property
     def amplification(self) -> Fraction:
-        """The likelihood of a set given a value it holds, divided by that given a value it does not hold."""
+        """The likelihood of a set given a value in the set, divided by its likelihood given a value outside."""
         inside = self.hold_chance / math.comb(self.domain_size - 1, self.subset_size - 1)
         outside = (1 - self.hold_chance) / math.comb(self.domain_size - 1, self.subset_size)
         return max(inside / outside, outside / inside)
@@ -93,7 +97,7 @@ def make_encoding(design: JsonView) -> SetEncoding:
 
 
 def check_domain(folder: Path, view: ManifestView) -> Check:
-    """Checks that every set has the size of the design, and only values of the domain."""
+    """Checks that every set has the size of the design and only values of the domain."""
     distribution, sets, domain = (
         read_distribution(view.design),
         make_encoding(view.design),
@@ -105,9 +109,12 @@ def check_domain(folder: Path, view: ManifestView) -> Check:
         return has_stray or bool((sizes != distribution.subset_size).any())
 
     if any(view.map_batches(is_wrong, folder, view.published_names)):
-        return Check("domain", False, f"a published set does not hold {distribution.subset_size} values of the domain.")
+        return Check(
+            "domain", False, f"a published set does not consist of {distribution.subset_size} values of the domain."
+        )
     detail = (
-        f"every published set holds {distribution.subset_size} of the {distribution.domain_size} values of the domain."
+        f"every published set consists of {distribution.subset_size} of the {distribution.domain_size} values of the "
+        "domain."
     )
     return Check("domain", True, detail)
 
@@ -118,7 +125,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
 
 
 def are_weights(view: ManifestView, table: WeightTable) -> bool:
-    """Checks the contribution of a record whose set holds a value, and of one whose set does not."""
+    """Checks the contribution of a record whose set contains a value, and of a record whose set does not."""
     distribution = read_distribution(view.design)
     expected = [
         (place, *compute_expected_weights(distribution.hold_chance, distribution.other_chance))
@@ -167,10 +174,10 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
 def match_sets(
     connection: Connection, view: ManifestView, sets: SetEncoding, column: str
 ) -> Iterator[tuple[Places, Codes]]:
-    """The unique records: the indices of their true values, and their published sets.
+    """The indices of the true values of the unique records, and the published sets of these records.
 
-    Each set holds its record's value by an independent draw. Counts alone would not show whether there was such a draw
-    if values are equally frequent. `column` is SQL for the published value of a record.
+    An independent draw decides whether a set contains its record's value. If values are equally frequent, counts alone
+    would not show whether sets were drawn in this way. `column` is SQL for the published value of a record.
     """
     register_domain(connection, view)
     public = view.quoted_public_names
@@ -191,7 +198,7 @@ def match_sets(
 def count_published_members(
     connection: Connection, view: ManifestView, group: str, sets: SetEncoding, column: str
 ) -> dict[object, Floats]:
-    """For each value of a grouping, the number of records of the release whose set holds each member."""
+    """For each value of a grouping, the number of records of the release whose set contains each member."""
     keys = [row[0] for row in connection.execute(f"SELECT DISTINCT {group} FROM release ORDER BY 1").fetchall()]
     numbered = f"SELECT DENSE_RANK() OVER (ORDER BY {group}) - 1, {column} FROM release"
     reader = connection.sql(numbered).to_arrow_reader(BATCH_ROWS)
@@ -200,7 +207,10 @@ def count_published_members(
 
 
 def compute_set_posteriors(counts: Sequence[int], distribution: SetDistribution) -> list[Fraction]:
-    """For each value, the largest posterior of an attacker with the counts: beside the rarest other values."""
+    """For each value, the largest posterior of an attacker who knows the counts.
+
+    It occurs if the other values in the set are the rarest.
+    """
     total, factor = sum(counts), distribution.amplification
     rarest = sorted(counts)[: distribution.subset_size]
     posteriors = []
@@ -212,7 +222,7 @@ def compute_set_posteriors(counts: Sequence[int], distribution: SetDistribution)
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Checks that no value within the prior is believed beyond the bound, with the rarest others in its set."""
+    """Checks that no belief in a value exceeds the bound (for shares within the prior), even with rare other values."""
     distribution = read_distribution(view.design)
     return check_bounded_posteriors(connection, view, lambda counts: compute_set_posteriors(counts, distribution))
 

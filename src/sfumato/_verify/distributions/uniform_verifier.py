@@ -1,4 +1,4 @@
-"""The verifier of uniform perturbation: one retention for all values, and one sub-table."""
+"""The verifier of uniform perturbation, which has one retention for all values and one sub-table."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from sfumato._verify.original_counts import Connection
 
 
 def read_distribution(design: JsonView) -> SubTableDistribution:
-    """The single sub-table, from the rationals of the manifest."""
+    """Reads the single sub-table from the rational numbers of the manifest."""
     size = len(design["domain"])
     return SubTableDistribution.of(range(size), [read_retention(design)] * size)
 
 
 def check_guarantee(folder: Path, view: ManifestView) -> Check:
-    """Checks that odds rise at most by the ratio of keeping a value to drawing it from another."""
+    """Checks that odds rise at most by the ratio of the probabilities to publish a true and a false value."""
     return check_any_prior(view.design, read_distribution(view.design).compute_rise(0))
 
 

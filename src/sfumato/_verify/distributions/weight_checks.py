@@ -1,4 +1,4 @@
-"""Checks that the lines of the weights have the expected numbers, for the expected values."""
+"""Checks that the lines of the weights have the expected values and numbers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TOLERANCE = 1e-9
 
 
 def are_close(weight_rows: Iterable[tuple[float, ...]], expected: Sequence[tuple[float, ...]]) -> bool:
-    """Whether the numbers of each line are the expected ones."""
+    """Whether each line has the expected numbers."""
     rows = np.array(list(weight_rows), dtype=np.float64)
     return rows.shape == np.shape(expected) and bool(np.allclose(rows, expected, rtol=TOLERANCE, atol=TOLERANCE))
 
 
 def are_values(view: ManifestView, table: WeightTable, expected: Mapping[str, Iterable[int]]) -> bool:
-    """Whether the columns of values have the values at the expected indices; a compound has a column for each part."""
+    """Whether the columns of values have the values at the expected indices. A compound has a column for each part."""
     for name, places in expected.items():
         values = [split_value(view.domain[place]) for place in places]
         for number, part in enumerate(view.sensitive_names):

@@ -1,9 +1,9 @@
 """Anatomy: buckets of a few records with different values.
 
-Claim: every bucket has at least `ell` records, and no value twice. An attacker who knows the bucket of a record, and
-nothing else that distinguishes its records, gives no value of the record a probability above 1/ell. Other knowledge is
-not covered, as for buckets of several sizes.
-Source: Xiao and Tao 2006. Records that are left over join buckets without their value, so no record is dropped.
+Claim: every bucket has at least `ell` records with different values. Consider an attacker who knows the bucket of a
+record, and nothing that distinguishes the records in this bucket. This attacker gives no value of the record a
+probability above 1/ell. Other knowledge is not covered, as for buckets of several sizes.
+Source: Xiao and Tao 2006. Each remaining record joins a bucket that does not have its value, so no record is dropped.
 Published: as for buckets of several sizes, with the cap 1/ell for every value.
 Notation: l = ell.
 """
@@ -28,19 +28,19 @@ from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment,
 from sfumato.mechanisms._bucketization.buckets.record_assignment import DealingMethod
 from sfumato.mechanisms._bucketization.buckets.size_methods import Choice
 
-# Anatomy: buckets of at least this many records, each with a value of its own.
+# Anatomy: makes buckets of at least l records with different values.
 #
 # The records stand in a row, value after value, and are dealt in turn to |T| div l buckets. A value with at most as
-# many records as there are buckets meets each bucket at most once. The buckets end up with l records, or with one more
-# where a record was left over. Setting and dealing are those of the other methods, with the cap "one of each value".
-#
-# Source: Xiao and Tao 2006, section 4; the residues go where their value is missing because of the row, without a
-# search.
+# many records as there are buckets meets each bucket at most once. Each bucket gets l records, and some buckets get one
+# of the remaining records too. Bucket setting and dealing work as in the other methods, with the cap of one record of
+# each value.
+# Source: Xiao and Tao 2006, section 4. Because of the order of the row, the remaining records reach buckets without
+# their value, and no search is needed.
 # Notation: l = diversity, |T| = total.
 
 
 def build_anatomy_buckets(counts: Sequence[int], diversity: int) -> tuple[Problem, Assignment]:
-    """Makes buckets of `diversity` records, or one more, with all values different."""
+    """Makes buckets of `diversity` or `diversity + 1` records with different values."""
     total = sum(counts)
     buckets = total // diversity
     for place, count in enumerate(counts):
@@ -63,11 +63,11 @@ class Options:
     """The option for dealing the records."""
 
     dealing: DealingMethod = DealingMethod.MIXED
-    """Only reproductions set another method."""
+    """The method that deals the records. Only reproductions of papers set another method."""
 
 
 def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, /) -> Plan:
-    """Deals the records into as many buckets as the diversity allows."""
+    """Deals the records into the largest number of buckets that the diversity allows."""
     largest_count = max(histogram.counts)
     if largest_count * spec.ell > histogram.total:
         value = histogram.values[histogram.counts.index(largest_count)]

@@ -1,12 +1,12 @@
-"""Decoys: every record publishes a value drawn from a group of records with different values. Groups are secret.
+"""Decoys: every record publishes a value drawn from a secret group of records with different values.
 
-Claim: an attacker who knows the shares of the values, and nothing else about a person, gives the published value a
-probability of at most 1/group_size of being the person's own. Other knowledge is not covered. A published value
-multiplies the odds of that value by its likelihood ratio, which has no limit for rare values.
+Claim: consider an attacker who knows the shares of the values, and nothing else about a person. This attacker gives the
+published value a probability of at most 1/group_size of being the person's own value. Other knowledge is not covered. A
+published value multiplies the odds of this value by its likelihood ratio, which has no limit for rare values.
 Source: Fu, Wang, Wong, Wang and Jiang 2014 (SPLU-Gen), corrected as docs/errata.md says. The mixed groups, the closed
 form and the errors are our own.
-Published: the domain, the group size, how groups are made, and which values were merged because they are rare. Not
-published: the groups, and any count of the original table.
+Published: the domain, the group size, the method that makes groups, and the rare values that were merged. Not
+published: the groups, and the counts of the original table.
 Notation: gamma = group_size, f = count of a value, N = total.
 """
 
@@ -77,13 +77,18 @@ NEAR_LIMIT = Fraction(4, 5)
 """A value whose share is above this fraction of the largest possible one can hardly be counted under a condition."""
 
 ERROR, RISK = Fraction(1, 10), Fraction(1, 20)
-"""A count of all records with a value is accurate if its error is below ERROR, with a chance of at least 1 - RISK."""
+"""A count of all records with a value is accurate if its error is below ERROR with a probability of at least 1 -
+RISK.
+"""
 
 SMALL_ERROR, SMALL_COUNT = Fraction(3, 10), 10  # the counts for which plans show how unreliable small counts are
 
 
 def choose_estimator(design: Design, /) -> str:
-    """Chooses the estimator: many mixed values need only the group size, few values do not meet as evenly."""
+    """Chooses the estimator.
+
+    For many values in mixed groups, the group size is enough. Few values do not meet as evenly.
+    """
     return "fitted" if design.creation is GroupCreation.MIXED and max(design.sizes) > FEW_VALUES else "inverse"
 
 
@@ -114,7 +119,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Design:
-    """The published numbers: the domain of each column, and the method that made its groups."""
+    """The published part of a plan: the domain of each column, and the method that made its groups."""
 
     domains: tuple[tuple[Value, ...], ...]
     group_size: int
@@ -169,7 +174,7 @@ def _list_column_values(domain: Sequence[Value], sizes: Sequence[int], number: i
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Draws a value of each record's group, uniformly and independently, for each column."""
     if slots is None:
-        raise InternalError("decoys need slots.", code="no-slots")
+        raise InternalError("decoys need the slots of the records.", code="no-slots")
     published = np.zeros(1, dtype=np.int64)
     for number, (column, own_codes, own_slots) in enumerate(
         zip(plan.columns, split_codes(codes, plan.sizes), np.atleast_2d(slots), strict=True)
@@ -216,7 +221,7 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
 
 
 def make_encoding(design: Design, /) -> ValueEncoding:
-    """Each record publishes a value, or one of each column."""
+    """Each record publishes a value, or a value of each column."""
     return ValueEncoding(np.arange(math.prod(design.sizes)))
 
 
@@ -226,7 +231,7 @@ def write_manual_sql(design: Design, naming: Naming, /) -> str:
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The variance of the closed form: contrast noise without what all records share, and noise of the total."""
+    """The variance of the closed form: contrast noise (without the shared part) and noise of the total."""
     if len(plan.columns) > 1:
         return np.full(plan.histogram.domain_size, np.nan)
     value_counts = np.array(plan.histogram.counts, dtype=np.float64)
@@ -253,7 +258,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The groups, and for each value its likelihood ratio and the amplification of noise in its counts."""
+    """Explains the groups. Gives the likelihood ratio of each value, and the amplification of noise in its counts."""
     columns = [_describe_column(column, plan.group_size) for column in plan.columns]
     return {
         "group_size": plan.group_size,
@@ -280,7 +285,7 @@ def _describe_column(column: GroupedColumn, group_size: int) -> Json:
 
 
 def _compute_products(plan: Plan) -> Json:
-    """The worst case over all combinations of the columns' values: ratios multiply if columns are correlated."""
+    """The worst case over all combinations of the columns' values, in which the likelihood ratios multiply."""
     ratios, noises = [], []
     for column in plan.columns:
         total = sum(column.counts)
@@ -297,8 +302,8 @@ def _compute_products(plan: Plan) -> Json:
 def summarize(plan: Plan, /) -> str:
     """The groups and the accuracy of their counts, in one line."""
     accurate = find_accurate_count(plan.group_size, ERROR, RISK)
-    groups = f"{plan.columns[0].groups.group_count:,} groups of {plan.group_size} records or one more"
-    return f"{groups}; the number of people with a value is accurate within 10% from {accurate:,} people on"
+    groups = f"{plan.columns[0].groups.group_count:,} groups of {plan.group_size} or {plan.group_size + 1} records"
+    return f"{groups}; if at least {accurate:,} people have a value, their number is accurate within 10%"
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:
@@ -310,16 +315,17 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
     ]
     if plan.creation is GroupCreation.ANATOMY:
         sentence = (
-            "groups of the kind 'anatomy' always bring the same values together, which anyone can recompute, and "
-            "counts under a condition have no interval. Use them for comparisons, not for a publication."
+            "groups of the kind 'anatomy' always combine the same values, and anyone can recompute them. Counts "
+            "under a condition have no interval. Use such groups for comparisons, not for a publication."
         )
         notices.append(Notice("groups-recomputable", sentence))
     if len(plan.columns) > 1:
         products = _compute_products(plan)
         product_sentence = (
-            "each sensitive column is protected on its own. If columns are related, their disclosures multiply: the "
-            f"odds of a combination may rise by up to {products['largest_joint_likelihood_ratio']:,.0f}. Noise in "
-            f"counts of combinations is amplified at least {products['least_joint_amplification']:.3g} times."
+            "each sensitive column is protected on its own. If columns are related, their likelihood ratios "
+            "multiply, so the odds of a combination of values may rise up to "
+            f"{products['largest_joint_likelihood_ratio']:,.0f} times. Noise in counts of combinations is amplified "
+            f"at least {products['least_joint_amplification']:.3g} times."
         )
         notices.append(Notice("columns-multiply", product_sentence, numbers=products))
     counts = SELECTED_SHARE * np.array(plan.histogram.counts, dtype=np.float64)
@@ -353,8 +359,8 @@ def _warn_rare_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
     }
     worst = max(ratios, key=lambda value: ratios[value])
     sentence = (
-        f"if {display(worst)!r} is published for a person, the odds that the person has it rise "
-        f"{float(ratios[worst]):,.1f} times. The rarer a value, the more its publication discloses."
+        f"if {display(worst)!r} is published for a person, the odds that the person has this value become "
+        f"{float(ratios[worst]):,.1f} times as large. The rarer a value is, the more its publication discloses."
     )
     notices = [Notice("rare-values-tell", sentence, numbers={"largest_likelihood_ratio": float(ratios[worst])})]
     if plan.ratio_limit is None:
@@ -363,7 +369,7 @@ def _warn_rare_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
     if not rare_values:
         return []
     sentence = (
-        f"these values are above the likelihood ratio of {plan.ratio_limit}: {format_values(rare_values)}. Merge rare "
+        f"these values have a likelihood ratio above {plan.ratio_limit}: {format_values(rare_values)}. Merge rare "
         "values (`rare='merge'`) or leave them blank (`rare='suppress'`)."
     )
     numbers: dict[str, NoticeNumber] = {"values": len(rare_values), "ratio_limit": str(plan.ratio_limit)}
@@ -371,7 +377,10 @@ def _warn_rare_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> list[Floats]:
-    """The likelihood of each record: one over the group size for the published value, and the leaks of the others."""
+    """The likelihood of each record.
+
+    It is one over the group size for the published value, and the leak for each other value.
+    """
     pairs = zip(plan.columns, split_codes(np.asarray(records.values), plan.sizes), strict=True)
     published_design = make_design(plan)
     return [
@@ -382,7 +391,7 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> list[Floats
 def compute_published_likelihoods(
     design: Design, release_codes: Codes, true_codes: Codes, rows: Indices, /
 ) -> list[Floats]:
-    """The same from the design and the frequencies of the values."""
+    """The likelihood of each record, from the design and the frequencies of the values."""
     pairs = zip(
         split_codes(release_codes[rows], design.sizes), split_codes(true_codes, design.sizes), design.sizes, strict=True
     )
@@ -393,7 +402,7 @@ def compute_published_likelihoods(
 
 
 def _compute_leaks(design: Design, value_counts: Counts, published_codes: Codes) -> Floats:
-    """The leaks: their average for mixed groups; an attacker who knows the frequencies recomputes other kinds."""
+    """The leaks. For mixed groups they are averages; an attacker with the frequencies recomputes other groups."""
     if design.creation is not GroupCreation.MIXED:
         return recompute_distribution(value_counts, design.group_size, design.creation).average(
             np.eye(len(value_counts))
@@ -410,21 +419,24 @@ def _compute_leaks(design: Design, value_counts: Counts, published_codes: Codes)
 def state_guarantee(design: Design, /) -> GuaranteeStatement:
     """States the guarantee in plain words, with the numbers of this design."""
     size = design.group_size
-    several = "This holds for each sensitive column alone. What several columns disclose together multiplies."
+    several = (
+        "This guarantee holds for each sensitive column alone. If an attacker uses several columns of a person, "
+        "their effects on the odds multiply."
+    )
     return GuaranteeStatement(
-        f"An attacker who knows only how frequent the values are thinks it at most 1/{size} likely that a published "
-        "value is the person's own.",
-        f"Every record was put into a group of at least {size} records with different values. It publishes one of "
-        "these values, drawn at random, and the groups are not published. An attacker who knows how frequent the "
-        f"values are, and nothing else about a person, gives the published value a probability of at most 1/{size} of "
-        "being the person's own.",
+        f"An attacker who knows only how frequent the values are gives a probability of at most 1/{size} that a "
+        "published value is the person's own value.",
+        f"Every record was put into a group of at least {size} records with different values. The record publishes "
+        "one of these values, drawn at random. The groups are not published. An attacker who knows how frequent the "
+        f"values are, and nothing else about a person, gives a probability of at most 1/{size} that the published "
+        "value is the person's own value.",
         (
-            "Other knowledge is not covered. An attacker who already suspects a rare value and sees it published may "
-            "become nearly certain.",
-            "A published value shows for certain that somebody in the table has it.",
-            f"If at least {find_accurate_count(size, ERROR, RISK):,} people have a value, their number is off by less "
-            f"than {float(ERROR):.0%} with a probability of {1 - float(RISK):.0%}. Smaller numbers are unreliable by "
-            "design.",
+            "Other knowledge is not covered. If an attacker already suspects that a person has a rare value, and "
+            "this value is published for the person, the attacker may become nearly certain.",
+            "If a value is published, at least one person in the table has it.",
+            f"If at least {find_accurate_count(size, ERROR, RISK):,} people have a value, the error of their number "
+            f"is below {float(ERROR):.0%} with a probability of {1 - float(RISK):.0%}. Smaller numbers are "
+            "unreliable by design.",
             *([several] if len(design.domains) > 1 else []),
         ),
     )
@@ -463,8 +475,8 @@ MECHANISM = Mechanism(
             "shrunk-is-closer",
         ),
         value_columns=(
-            ValueColumn("amplification", "noise of counts grows", format_factor),
-            ValueColumn("likelihood_ratio", "odds rise if published", format_factor),
+            ValueColumn("amplification", "noise in counts grows by", format_factor),
+            ValueColumn("likelihood_ratio", "odds rise by, if published", format_factor),
         ),
     ),
     attack_model=AttackModel(

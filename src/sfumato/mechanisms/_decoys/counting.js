@@ -25,7 +25,7 @@ function estimator({total, group_size, is_mixed, groups, unreliable, far_amplifi
     return {...bounds, ...found, note: regime(wanted, common, likely, error), is_own_note: true, is_unreliable};
   };
 
-  // A distribution in its parts: a matrix, or a diagonal and a product of two vectors.
+  // A distribution, stored as a matrix, or as a diagonal and a product of two vectors.
   function lawOf(name) {
     const part = each => numbers[`${name}_${each}`], shares = part("shares");
     const along = (kind, isTurned) => given => {
@@ -68,7 +68,7 @@ function estimator({total, group_size, is_mixed, groups, unreliable, far_amplifi
       const variance = sum(shares.map((share, at) => share * theta[at] * (theta[at] - mean[at])));
       return {value, base: Math.max(total * variance, 0), slope: 0};
     }
-    // The contribution of every record of the release, through the published histogram.
+    // What every record of the release contributes to the variance through the published histogram.
     const shared = weights.map((each, at) => rows / total * (each - theta[at]));
     const squared = covariance(law, weights, weights), crossed = covariance(law, weights, shared);
     const held = composition(law, tally), byValue = squared.map((each, at) => each - 2 * crossed[at]);
@@ -78,7 +78,7 @@ function estimator({total, group_size, is_mixed, groups, unreliable, far_amplifi
     return {value, base, slope: inside - outside};
   }
 
-  // The weighted median, which most records have; counting it exactly gives the smallest error.
+  // The weighted median of the numbers. Most records have it, and counting it exactly gives the smallest error.
   function usual({shares}, wanted) {
     const mine = sum(wanted.map(place => shares[place])), all = sum(shares);
     return all - mine >= all / 2 ? 0 : 1;

@@ -1,9 +1,9 @@
 """Estimates counts from decoys: the true values of the records that a condition selects, from their published ones.
 
-The published histogram has two uses: it determines how values leak into each other, and its own noise cancels. With R
-selected of N records, rho = R / N and w the numbers that reverse the decoys, the estimate has two errors. Selected
-records contribute the noise beyond (1 - rho) w + rho theta, and the others that beyond rho (theta - w). So conditions
-on public columns have little of the noise that all records share.
+The published histogram has two uses. It determines how values leak into each other, and its own noise cancels. Let R of
+N records be selected, rho = R / N, and w be the numbers that reverse the decoys. Then the estimate has two errors.
+Selected records contribute the noise of (1 - rho) w + rho theta, and the other records the noise of rho (theta - w). So
+counts under conditions on public columns have little of the noise that all records share.
 
 Notation: theta = what a record of each value counts, z = what a record counts by its public columns.
 """
@@ -39,9 +39,9 @@ from sfumato.mechanisms.estimator import BrowserEstimator, Moments, SumPiece
 
 MOST_PAIRS = 1 << 22
 FAR_AMPLIFIED = 3
-"""Noise is amplified because a value is in most groups if the amplification exceeds this many group sizes."""
+"""If the amplification of noise exceeds this many group sizes, the cause is a value in most groups."""
 UNRELIABLE = 0.3
-"""An estimate is unreliable if its standard error is above this share of it."""
+"""An estimate is unreliable if its standard error is above this share of the estimate."""
 
 
 class DecoyDesign(Protocol):
@@ -49,7 +49,10 @@ class DecoyDesign(Protocol):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The number of values of each sensitive column; together they make the domain, the last one fastest."""
+        """The number of values of each sensitive column.
+
+        The domain has all combinations of values; the last column varies fastest.
+        """
         ...
 
     @property
@@ -65,7 +68,7 @@ class DecoyDesign(Protocol):
 
 def _require_whole(tally: Tally) -> Tally:
     if tally.release_tally is None:
-        raise InternalError("counts from decoys need the counts of the whole release.", code="no-release-counts")
+        raise InternalError("to count decoys, the counts of the whole release are needed.", code="no-release-counts")
     return tally.release_tally
 
 
@@ -99,7 +102,7 @@ def make_group_distribution(design: DecoyDesign, counts: Floats) -> DecoyDistrib
 
 @dataclass(frozen=True, eq=False)
 class _Reading:
-    """A release as an estimator reads it: the published counts, and the distribution that they come from."""
+    """The parts of a release that an estimator needs: the published counts and their distribution."""
 
     design: DecoyDesign
     whole: Counts
@@ -125,7 +128,7 @@ class _Reading:
         return self.joints[axes]
 
     def make_floored_joint(self, axes: tuple[int, ...]) -> JointDistribution | None:
-        """The distribution if every unpublished value were published once; None if there is no such value."""
+        """The distribution if every unpublished value were published once; None if all values are published."""
         margins = [self.margins[axis] for axis in axes]
         if all((margin > 0).all() for margin in margins):
             return None
@@ -135,7 +138,7 @@ class _Reading:
 
 
 def _make_reading(design: DecoyDesign, tally: Tally, make_distribution: DistributionMaker) -> _Reading:
-    """Reads a release; the result is the same for all queries."""
+    """Computes what the estimator needs from a release. The result is the same for all queries."""
     readings = _require_whole(tally).derive(_make_reading_cache)
     key = (id(design), make_distribution)
     if key not in readings:
@@ -203,7 +206,7 @@ def find_axes(sizes: tuple[int, ...], thetas: Sequence[Floats]) -> tuple[int, ..
 
 
 def _reduce_part(part: _SelectedRecords, sizes: tuple[int, ...], axes: tuple[int, ...]) -> _SelectedRecords:
-    """The same part in the columns of the query; sums over the others."""
+    """Reduces a part to the columns of the query, by summing over the other columns."""
     rest = tuple(axis for axis in range(len(sizes)) if axis not in axes)
     theta = part.theta.reshape(sizes)[tuple(slice(None) if axis in axes else 0 for axis in range(len(sizes)))]
     first = part.first.reshape(sizes).sum(axis=rest)
@@ -213,8 +216,8 @@ def _reduce_part(part: _SelectedRecords, sizes: tuple[int, ...], axes: tuple[int
 
 
 def _find_weighted_median(theta: Floats, shares: Floats) -> float:
-    """The weighted median of theta, which most records have; counting it exactly gives the smallest error."""
-    if float(shares[theta == 0].sum()) > float(shares.sum()) / 2:  # nearly always so, and much faster to test
+    """The weighted median of theta. Most records have it, and counting it exactly gives the smallest error."""
+    if float(shares[theta == 0].sum()) > float(shares.sum()) / 2:  # nearly always true, and much faster to test
         return 0.0
     order = np.argsort(theta, axis=None)
     cumulated_shares = np.cumsum(shares.ravel()[order])
@@ -244,7 +247,7 @@ def _compute_estimate(reading: _Reading, joint: JointDistribution, parts: Sequen
         if len(joint.distributions) == 1:
             common = common + rows / total * (weights - part.theta)
     is_whole = len(parts) == 1 and parts[0].first is parts[0].second and float(parts[0].first.sum()) == total
-    # Then the estimate is the published count; for several columns it is not.
+    # In this case the estimate is the published count, except for several columns.
     if is_whole and len(joint.distributions) == 1:
         return _Estimate(value, _compute_whole_variance(joint, parts[0].theta, total), 0.0)
     base, slope = total * float((joint.shares * joint.compute_covariance(common, common)).sum()), 0.0
@@ -255,7 +258,7 @@ def _compute_estimate(reading: _Reading, joint: JointDistribution, parts: Sequen
 
 
 def _compute_whole_variance(joint: JointDistribution, theta: Floats, total: float) -> float:
-    """The variance of a published count of all records: f less the meetings of its values, which is exact."""
+    """The exact variance of a published count of all records: f minus the meetings of its values."""
     return max(total * float((joint.shares * theta * (theta - joint.average(theta))).sum()), 0.0)
 
 
@@ -264,7 +267,8 @@ def _compute_added_variance(
 ) -> tuple[float, float]:
     """The variance that the selected records add, as base + slope * count.
 
-    It depends on their true values. For a plain count, the number of wanted ones matters most, and stays unknown here.
+    The variance depends on the true values of these records. For a plain count, the number of records with a wanted
+    value matters most. It is unknown here, so the variance is linear in it.
     """
     composition = joint.estimate_composition(part.second)
     squared, crossed = joint.compute_covariance(weights, weights), joint.compute_covariance(weights, common)
@@ -288,7 +292,8 @@ def _compute_unevenness(
     """The added variance because values do not meet exactly in proportion to their shares.
 
     In a tranche of mixed groups a value fills an arc of the circle of groups. The overlap of two arcs of lengths a <= b
-    has the variance a²(b - a/3) - a²b². It matters if the condition selects a value's records more often than others.
+    has the variance a²(b - a/3) - a²b². This variance matters if the condition selects some values more often than
+    others.
     """
     if len(joint.distributions) > 1:
         return 0.0
@@ -304,7 +309,7 @@ def _compute_unevenness(
     groups = total / size / math.sqrt(count_tranches(round(total), len(shares), size))
     seats = (weights[wanted_places] - weights.mean()) * groups / size
     arcs = np.minimum(shares * size, 1.0)
-    arcs = np.minimum(arcs, 1 - arcs)  # the rest beyond an arc overlaps as unevenly as the arc itself
+    arcs = np.minimum(arcs, 1 - arcs)  # the complement of an arc overlaps as unevenly as the arc itself
     step = max(1, MOST_PAIRS // len(arcs))
     return sum(
         float(
@@ -325,21 +330,24 @@ def _compute_overlap_variances(arcs: Floats, wanted_places: Indices) -> Floats:
 
 
 def _make_unknown_estimate(joint: JointDistribution, parts: Sequence[_SelectedRecords]) -> Moments:
-    """The estimate if a value is in every group: only the frequencies in the whole release are known."""
+    """The estimate if a value is in every group. Only the frequencies in the whole release are known then."""
     value = sum(float((part.theta * joint.shares).sum() * part.first.sum()) for part in parts)
     least, most = _compute_bounds(parts)
-    note = "no information: a value is in every decoy group, or always beside the same ones; taken as unrelated"
+    note = (
+        "no information: a value is in every decoy group, or always with the same other values; value and condition "
+        "are assumed to be unrelated"
+    )
     return Moments.of(value, (most - least) ** 2, 0.0, most, least, note)
 
 
 def _describe_reliability(joint: JointDistribution, is_wanted: Mask, value: float, error: float, size: int) -> str:
     """Describes whether to rely on an answer: small sums are protected by being unreliable."""
     if error <= UNRELIABLE * value:
-        return f"relative error about {error / value if value else 0.0:.1%}"
+        return f"the relative error is about {error / value if value else 0.0:.1%}"
     amplification = joint.compute_amplification(is_wanted)
     reason = "the count is too small"
     if len(joint.distributions) > 1:
-        reason = "next to no joint information is published"
+        reason = "almost no joint information about these columns is published"
     elif amplification > FAR_AMPLIFIED * size:
         reason = "a value is in most groups"
     return f"deliberately unreliable: {reason} (noise is amplified {amplification:.3g} times)"
@@ -351,11 +359,13 @@ def _describe_reliability(joint: JointDistribution, is_wanted: Mask, value: floa
 def estimate_counts(
     design: DecoyDesign, tally: Tally, value_sets: Sequence[Indices], make_distribution: DistributionMaker
 ) -> list[Moments]:
-    """For each set of wanted values, an estimate under each condition; reads the release once for all."""
+    """Estimates the count of each set of wanted values under each condition. Reads the release once."""
     lines, size = tally.counts.astype(np.float64), math.prod(design.sizes)
     reading = _make_reading(design, tally, make_distribution)
     estimates: list[list[Moments]] = [[] for _ in value_sets]
-    for counts in lines:  # all sets of one condition together: the composition of its records is computed once
+    for counts in (
+        lines
+    ):  # all sets of one condition are treated together, so that the composition of its records is computed once
         for number, places in enumerate(value_sets):
             theta = np.zeros(size)
             theta[places] = 1.0
@@ -364,7 +374,7 @@ def estimate_counts(
 
 
 def estimate_total(design: DecoyDesign, pieces: Sequence[SumPiece], make_distribution: DistributionMaker) -> Moments:
-    """Estimates one sum for all pieces together."""
+    """Estimates one sum over all pieces."""
     parts = []
     for piece in pieces:
         first = np.asarray(piece.tally.counts[0], dtype=np.float64)
@@ -374,7 +384,7 @@ def estimate_total(design: DecoyDesign, pieces: Sequence[SumPiece], make_distrib
         parts.append(_SelectedRecords(piece.theta, first, second))
     moments = _estimate_parts(_make_reading(design, pieces[0].tally, make_distribution), parts)
     if moments.is_own_note:
-        moments = replace(moments, notes=(), is_own_note=False)  # the note of a count does not apply to a sum
+        moments = replace(moments, notes=(), is_own_note=False)  # the note about a count does not apply to a sum
     if moments.base[0] == 0 or all(piece.has_bounds for piece in pieces):
         return moments
     return replace(moments, least=np.array([-math.inf]), most=np.array([math.inf]))
@@ -386,7 +396,7 @@ def make_twin(
     """The distribution of one column, as numbers."""
     if len(design.sizes) > 1:
         raise QueryError(
-            "a page cannot count several columns that are protected each on its own; ask with sfumato query.",
+            "a page cannot count columns that are each protected on their own; use sfumato query.",
             code="page-cannot-count",
         )
     reading = _Reading(design, whole.counts[0].astype(np.int64), make_distribution)
@@ -414,7 +424,8 @@ def make_twin(
 def estimate_shrunk(design: DecoyDesign, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     """Shrinks the count of each value towards that of a value independent of the condition.
 
-    All values of the same condition determine the amount: the less they deviate beyond noise, the more they are shrunk.
+    All values of the same condition determine the amount. The less their counts deviate beyond noise, the more they are
+    shrunk.
     """
     if len(design.sizes) > 1:
         raise QueryError(

@@ -37,9 +37,9 @@ from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments, SumP
 # SQL that counts decoys in any tool, for the README of a release.
 
 _CLOSED_FORM_SQL = """\
-With any SQL tool, compare how often the value is shown by the selected records with how often it is shown by all. This
-takes all other values to leak alike into it; `sfumato query` fits that better. In DuckDB, for {column}, with a
-condition on the public columns in place of `true`:
+With any SQL tool, compare how often the selected records publish the value with how often all records publish it. This
+method assumes that a record of any other value publishes this value equally often. `sfumato query` is more accurate. In
+DuckDB, for {column}, with a condition on the public columns instead of `true`:
 
     WITH whole AS (SELECT {shown} / COUNT(*) AS share FROM '{data}'),
          selected AS (SELECT COUNT(*) AS records, {shown} AS shown FROM '{data}' WHERE true)
@@ -59,32 +59,32 @@ def format_closed_form(naming: Naming, values: Sequence[Value], group_size: int,
 SELECTED_SHARE = 0.1
 """The share of people in the predicted counts."""
 RELATIVE_CHANGE = 0.5
-"""The assumed relative change of a value's frequency in such a group of people, compared with everyone."""
+"""The assumed relative difference between a value's frequency in such a group of people and in the whole table."""
 WORTHWHILE_RATIO = 0.9
 """An error below this fraction of another one makes a method worth proposing."""
 
-SHUFFLED_ASSUMPTION = "none beyond the way groups are made: records of a value are dealt to groups at random"
+SHUFFLED_ASSUMPTION = "none, because the records of a value are dealt to groups at random"
 EVEN_ASSUMPTION = (
-    "every other value leaks equally into a value, as in mixed groups; the interval is too short for values that "
-    "share groups with one in a third of the groups or more"
+    "records of every other value publish a value equally often, as in mixed groups; the interval is too short for "
+    "values that share groups with a value in a third of the groups or more"
 )
-MEETING_ASSUMPTION = "values meet as often as their frequencies allow, which mixed groups ensure"
+MEETING_ASSUMPTION = "values are in the same groups as often as their frequencies allow, as in mixed groups"
 
 
 def _make_method(
     make_distribution: DistributionMaker, label: str, assumption: str, groups: Sequence[GroupCreation]
 ) -> Method[DecoyDesign]:
-    """Reverses the leaks under this assumption; with an error only for the groups that it fits.
+    """Reverses the leaks under an assumption about groups. The error is given only for groups that meet the assumption.
 
-    In other groups values meet in other proportions, which no interval allows for. Measured on a million records,
-    intervals of 95% had the true number in 72 to 94 of 100 cases.
+    In other groups values meet in other proportions, and no interval takes this into account. On a million records,
+    such 95% intervals contained the true number in only 72 to 94 of 100 cases.
     """
 
     def count_values(design: DecoyDesign, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
         estimates = estimate_counts(design, tally, value_sets, make_distribution)
         if design.creation in groups:
             return estimates
-        is_whole = tally.rows == count_all_records(tally)  # the published numbers themselves, under any assumption
+        is_whole = tally.rows == count_all_records(tally)  # these are the published numbers under any assumption
         return [_drop_interval(moments, is_whole, design, groups) for moments in estimates]
 
     def estimate_sum(design: DecoyDesign, pieces: Sequence[SumPiece]) -> Moments:
@@ -96,8 +96,8 @@ def _make_method(
     def make_page_twin(design: DecoyDesign, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
         if design.creation not in groups:
             raise QueryError(
-                f"{_explain_no_interval(design, groups)}; a page only shows numbers with an interval: ask with "
-                "sfumato query.",
+                f"{_explain_no_interval(design, groups)}; a page shows only numbers with an interval, so use sfumato "
+                "query.",
                 code="no-interval",
             )
         return make_twin(design, whole, holdings, make_distribution)
@@ -106,7 +106,7 @@ def _make_method(
 
 
 def _drop_interval(moments: Moments, is_kept: Mask, design: DecoyDesign, groups: Sequence[GroupCreation]) -> Moments:
-    """The same numbers without errors, except those to keep, and those that are certain or entirely unknown."""
+    """The same numbers with unknown errors, except for numbers to keep, certain numbers and unknown numbers."""
     is_kept = is_kept | moments.is_certain | (moments.base >= (moments.most - moments.least) ** 2)
     notes = [
         note if keeps_note else _explain_no_interval(design, groups)
@@ -119,12 +119,11 @@ def _explain_no_interval(design: DecoyDesign, groups: Sequence[GroupCreation]) -
     """The reason why there is no interval."""
     if design.creation is GroupCreation.ANATOMY:
         return (
-            "no interval: in groups of the kind 'anatomy' values meet in proportions that the release does not "
-            "determine"
+            "no interval, because in groups of the kind 'anatomy' the release does not determine how often values meet"
         )
     return (
-        f"no interval: this method is for {' and '.join(groups)} groups, and these are {design.creation}; use the "
-        "method inverse"
+        f"no interval, because this method is for {' and '.join(groups)} groups and these groups are "
+        f"{design.creation}; use the method inverse"
     )
 
 
@@ -132,16 +131,19 @@ METHODS: Mapping[str, Method[DecoyDesign]] = MappingProxyType(
     {
         "fitted": _make_method(
             make_fitted_distribution,
-            "fit of evenly mixed decoy groups, normal interval",
+            "fit of evenly mixed decoy groups, with a normal confidence interval",
             MEETING_ASSUMPTION,
             [GroupCreation.MIXED],
         ),
         "closed": _make_method(
-            make_even_distribution, "closed form for decoys, normal interval", EVEN_ASSUMPTION, [GroupCreation.MIXED]
+            make_even_distribution,
+            "closed form for decoys, with a normal confidence interval",
+            EVEN_ASSUMPTION,
+            [GroupCreation.MIXED],
         ),
         "inverse": _make_method(
             make_group_distribution,
-            "inverse of recomputed decoy groups, normal interval",
+            "inverse of recomputed decoy groups, with a normal confidence interval",
             SHUFFLED_ASSUMPTION,
             [GroupCreation.MIXED, GroupCreation.ANATOMY_RANDOM],
         ),
@@ -169,16 +171,16 @@ def propose_estimator(design: DecoyDesign, /) -> str | None:
     if len(design.sizes) > 1:
         return None
     return (
-        "if an error is large compared with its number, the method 'shrunk' is more accurate on average. It is "
-        "biased towards independence of value and condition, and has no interval."
+        "if an error is large compared with its number, the method 'shrunk' is more accurate on average. This method "
+        "is biased towards independence of value and condition, and gives no interval."
     )
 
 
 def describe_shrunk_gain(counts: Floats, errors: Floats) -> list[Notice]:
     """The number of values for which `estimate_shrunk` predicts a smaller error, from true counts and standard errors.
 
-    With the relative error r of a count and the relative change t of the frequency by the condition, a count is shrunk
-    by r² / (r² + t²) of its change. Its error becomes r t / sqrt(r² + t²) on average over changes.
+    Let r be the relative error of a count, and t the relative change of the frequency by the condition. Then a count is
+    shrunk by r² / (r² + t²) of its change. Its error becomes r t / sqrt(r² + t²) on average over changes.
     """
     has_error = (counts > 0) & np.isfinite(errors) & (errors > 0)
     relative = errors[has_error] / counts[has_error]
@@ -189,19 +191,20 @@ def describe_shrunk_gain(counts: Floats, errors: Floats) -> list[Notice]:
     usual, smaller = (float(np.median(errors_of_values[is_better])) for errors_of_values in (relative, shrunk_errors))
     bias = usual**2 / (usual**2 + RELATIVE_CHANGE**2)
     sentence = (
-        f"for {int(is_better.sum())} of {len(counts)} values, counted among a tenth of the people, `method='shrunk'` "
-        f"predicts a smaller error than the default: in the median {smaller:,.0%} instead of {usual:,.0%}. This "
-        f"assumes that the values are about {RELATIVE_CHANGE:.0%} more or less frequent in this tenth than among "
-        f"everyone. The method is biased: it leaves out about {bias:.0%} of that difference."
+        "for counts among a tenth of the people, `method='shrunk'` is predicted to be more accurate than the default "
+        f"for {int(is_better.sum())} of {len(counts)} values. Its median error is {smaller:,.0%} instead of "
+        f"{usual:,.0%}. This prediction assumes that the frequencies of the values in this tenth differ by about "
+        f"{RELATIVE_CHANGE:.0%} from those in the whole table. The method is biased: it ignores about {bias:.0%} of "
+        "this difference."
     )
     numbers = {"default": usual, "shrunk": smaller, "values": int(is_better.sum()), "bias": bias}
     return [Notice("shrunk-is-closer", sentence, numbers=numbers)]
 
 
 MANUAL_SQL = """\
-With any SQL tool, compare how often the value is shown by the selected records with how often it is shown by all. This
-takes all other values to leak alike into it; `sfumato query` fits that better. In DuckDB, for `{column}`, with a
-condition on the public columns in place of `true`:
+With any SQL tool, compare how often the selected records publish the value with how often all records publish it. This
+method assumes that a record of any other value publishes this value equally often. `sfumato query` is more accurate. In
+DuckDB, for `{column}`, with a condition on the public columns instead of `true`:
 
     WITH whole AS (SELECT {shown} / COUNT(*) AS share FROM '{data}'),
          selected AS (SELECT COUNT(*) AS records, {shown} AS shown FROM '{data}' WHERE true)

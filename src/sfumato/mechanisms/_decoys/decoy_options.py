@@ -29,10 +29,10 @@ class RareTreatment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options: the method for groups, the ratio from which a value is rare, and the treatment of rare values."""
+    """The options of decoys: the method for groups, the ratio limit, and the treatment of rare values."""
 
     groups: GroupCreation = GroupCreation.MIXED
-    """Only reproductions set another method."""
+    """The method that makes the groups. Only reproductions of papers set another method."""
     ratio_limit: Exact | None = option(
         None, "ratio_limit", "Values whose likelihood ratio is above R are rare.", metavar="R"
     )
@@ -40,16 +40,16 @@ class Options:
 
     def __post_init__(self) -> None:
         limit = None if self.ratio_limit is None else parse_exact(self.ratio_limit, "the ratio limit")
-        object.__setattr__(self, "ratio_limit", limit)  # exact, in any notation
+        object.__setattr__(self, "ratio_limit", limit)  # an exact number in any notation
         if limit is not None and limit <= 1:
             raise SpecError(
-                f"the ratio limit is {limit} and must be above 1: a ratio of 1 discloses nothing.",
+                f"the ratio limit is {limit}, but it must be above 1, because a ratio of 1 discloses nothing.",
                 code="ratio-limit-out-of-range",
                 fields={"given": str(limit)},
             )
         if limit is None and self.rare is not RareTreatment.KEEP:
             raise SpecError(
-                "rare values are treated only above a likelihood ratio; give one, such as `ratio_limit=100`.",
+                "the likelihood ratio above which a value is rare is missing; give it, for example `ratio_limit=100`.",
                 code="no-ratio-limit",
             )
 
@@ -60,7 +60,7 @@ class Options:
 
 
 def merge_rare_values(columns: ColumnCounts, spec: DecoyGroups, options: Options, /) -> dict[str, MergedValues]:
-    """For each column the values to merge: those above the ratio limit, and more until the merged value is below it.
+    """Lists the values of each column to merge, so that no value, and not the merged value, is above the ratio limit.
 
     A count f has a ratio of at most L if it is at least N / (1 + (gamma - 1) L).
     """
@@ -79,7 +79,7 @@ def merge_rare_values(columns: ColumnCounts, spec: DecoyGroups, options: Options
             rare_places.append(place)
             merged_records += count
         if rare_places:
-            # Values without records are included, because a merged value must not disclose that it occurs.
+            # Values without records are merged too, so that a merged value does not disclose that it occurs.
             rare_places += [place for place, count in enumerate(counts) if not count]
             label = None if options.rare is RareTreatment.SUPPRESS else _make_label(values)
             merged_by_column[name] = MergedValues(frozenset(values[place] for place in rare_places), label)

@@ -1,15 +1,16 @@
-"""Makes decoy groups: by dealing values in turn within many tranches, or by taking the fullest values first.
+"""Makes decoy groups by dealing values in turn within many tranches, or by taking the most frequent values first.
 
-`make_mixed_groups` divides the groups into tranches, each with an order of the values of its own. In a tranche the
-records stand in a row, value after value, and the record at position p joins group p modulo the number of groups. A
-value with at most as many records as there are groups is in each group at most once. Records that are left over find a
-group without a search. Values then meet about as often as their frequencies say.
+`make_mixed_groups` divides the groups into tranches, each with its own order of the values. In a tranche the records
+stand in a row, value after value, and the record at position p joins group p modulo the number of groups. A value with
+at most as many records as there are groups is in each group at most once. The remaining records reach a group without a
+search. Values are then in the same groups about as often as their frequencies predict.
 
-`make_fullest_groups` takes a record from each of the fullest values for every group. Ties decide which values meet.
-Broken by the order of the domain, they always bring the same values together, which no estimator can separate.
+`make_fullest_groups` takes a record from each of the values with most remaining records for every group. Ties decide
+which values meet. If the order of the domain breaks ties, the same values always meet, and no estimator can separate
+them.
 
-Source: Fu et al. 2014 after Xiao and Tao 2006 for `make_fullest_groups`; residues are placed, not deleted.
-`make_mixed_groups` is ours. Notation: gamma = group size, N = total.
+Source: Fu et al. 2014 after Xiao and Tao 2006 for `make_fullest_groups`, but remaining records are placed instead of
+deleted. `make_mixed_groups` is ours. Notation: gamma = group size, N = total.
 """
 
 from __future__ import annotations
@@ -26,16 +27,15 @@ from sfumato._core.array_types import Codes, Floats, Indices, UInts
 from sfumato._core.random_draws import Stream
 from sfumato._core.run_lookup import Runs
 
-# Decoy groups in compressed form: runs of groups with the same values.
-#
-# Every record belongs to one group, and no group has a value twice. Only the values of a group matter, not its people.
-# So the groups of a large table are a few thousand runs. A record finds its run by its value and its slot among the
-# records of that value: nothing is remembered between records.
+# Decoy groups in compressed form: runs of groups with the same values. Every record belongs to one group, and no group
+# has a value twice. Only the values of a group matter, not its records. So the groups of a large table are a few
+# thousand runs. The value of a record and its slot among the records with this value determine its run, so no state is
+# kept between records.
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Runs of equal groups: the indices of their values, the number of these, and the number of groups."""
+    """Runs of equal groups, with the indices of their values, the number of their values, and the number of groups."""
 
     members: Indices
     """A row for each run: the indices of its values, padded with zeros."""
@@ -71,7 +71,7 @@ class Groups:
         return runs, self.members[is_seat]
 
     def count_meetings(self) -> Floats:
-        """W: for each two values, the groups with both, each weighted by one over its size."""
+        """W: for each two values, the number of groups with both, weighted by one over the group size."""
         meetings = np.zeros((self.domain_size, self.domain_size))
         weights = self.lengths / self.sizes
         for first in range(self.members.shape[1]):
@@ -93,12 +93,12 @@ class Groups:
 
     @cached_property
     def _flat_members(self) -> Codes:
-        """The members of all runs in one array, with a small type that fits into the cache."""
+        """The members of all runs in one array, whose type is small enough for the cache."""
         return self.members.ravel().astype(np.min_scalar_type(self.domain_size))
 
     @cached_property
     def _slot_index(self) -> tuple[Runs, Indices, UInts]:
-        """All slots, value after value: the stretches of one run each, their runs, and the start of each value."""
+        """All slots, value after value, as stretches of one run each, with the runs and the start of each value."""
         runs, places = self._seats
         ordered = runs[np.argsort(places, kind="stable")]
         stretches = Runs(self.lengths[ordered])
@@ -118,7 +118,7 @@ MOST_TRANCHES = 512
 LEAST_GROUPS = 8  # in a tranche, if there are several
 MOST_CELLS = 1 << 22  # tranches times values
 MOST_RUNS = 1 << 15
-"""The largest number of groups that take the fullest values first one by one."""
+"""Up to this many groups are made one by one from the most frequent values."""
 
 TIE_BITS = 20
 WORDS_AT_ONCE = 1 << 16
@@ -130,7 +130,10 @@ def count_tranches(total: int, domain_size: int, group_size: int) -> int:
 
 
 def make_mixed_groups(counts: Sequence[int], group_size: int, orders: Indices) -> Groups:
-    """Deals values in tranches: `orders` has an order of all values for each tranche, and one for the division."""
+    """Deals values in tranches.
+
+    `orders` has an order of all values for each tranche, and one for the division into tranches.
+    """
     value_counts, number = np.array(counts, dtype=np.int64), len(orders) - 1
     groups = int(value_counts.sum()) // group_size
     shares = _cut_into_tranches(value_counts[orders[-1]], groups, number)
@@ -160,7 +163,7 @@ def _cut_into_tranches(counts: Indices, groups: int, tranches: int) -> Indices:
 
 
 def _wrap_values(counts: Indices, order: Indices, groups: int) -> list[tuple[Sequence[int], int]]:
-    """The runs of equal groups if values in this order are dealt round the groups: they change where a value ends."""
+    """The runs of equal groups if values are dealt round the groups in this order. A run ends where a value ends."""
     ends = np.cumsum(counts)
     cuts = np.array(sorted({0, *(ends % groups).tolist()}), dtype=np.int64)
     lengths = np.diff(np.append(cuts, groups))
@@ -174,9 +177,11 @@ def _wrap_values(counts: Indices, order: Indices, groups: int) -> list[tuple[Seq
 def make_fullest_groups(
     counts: Sequence[int], group_size: int, ties: Stream | None, most_runs: int = MOST_RUNS
 ) -> Groups:
-    """Puts one record of each of the fullest values into every group; ties by a random stream, or by index.
+    """Puts one record of each of the values with most remaining records into every group.
 
-    For a large table it makes many equal groups at once, and values that differ by less are ties.
+    A random stream or the index breaks ties.
+
+    For a large table it makes many equal groups at once. Counts that differ by less than this number are ties.
     """
     remaining = np.array(counts, dtype=np.int64)
     step = max(1, math.ceil(int(remaining.sum()) // group_size / most_runs))
@@ -186,7 +191,9 @@ def make_fullest_groups(
         fullest, length = _select_fullest(remaining, group_size, step, next(breakers))
         runs.append((fullest.tolist(), length))
         remaining[fullest] -= length
-    for place in np.flatnonzero(remaining).tolist():  # the rest joins the first of the smallest groups without it
+    for place in np.flatnonzero(
+        remaining
+    ).tolist():  # a remaining record joins the first of the smallest groups without its value
         sizes = [len(members) if place not in members else math.inf for members, _ in runs]
         run_number = sizes.index(min(sizes))
         members, length = runs[run_number]
@@ -197,7 +204,7 @@ def make_fullest_groups(
 def _select_fullest(remaining: Indices, group_size: int, step: int, breaker: Indices) -> tuple[Indices, int]:
     """The values of the next groups, and the number of equal groups to make.
 
-    Several, if no value then has more than its share of the rest; otherwise one, of the fullest values.
+    Several groups are made if no value then has more than its share of the remaining records; otherwise one group.
     """
     for unit in (step, 1):
         ranked = (remaining // unit << TIE_BITS) + breaker
@@ -211,7 +218,10 @@ def _select_fullest(remaining: Indices, group_size: int, step: int, breaker: Ind
 
 
 def _draw_tie_breakers(ties: Stream | None, size: int) -> Iterator[Indices]:
-    """A number for each value, for every run: the larger one wins a tie. Without a stream the first values win."""
+    """A number for each value in every run; of tied values, the larger number wins.
+
+    Without a stream the first values win.
+    """
     start, rows = 0, max(1, WORDS_AT_ONCE // size)
     while True:
         if ties is None:
@@ -223,5 +233,5 @@ def _draw_tie_breakers(ties: Stream | None, size: int) -> Iterator[Indices]:
 
 
 def shuffle_orders(random_words: npt.NDArray[np.uint64], size: int) -> Indices:
-    """Random orders of `size` values, a row each, from as many random numbers."""
+    """Random orders of `size` values, one in each row, made from rows of random numbers."""
     return np.argsort(random_words.reshape(-1, size), axis=1, kind="stable")

@@ -1,4 +1,4 @@
-"""The joint distribution of several columns: each acts along an axis of its own."""
+"""The joint distribution of several columns, each of which acts along its own axis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sfumato._core.array_types import Floats, Mask
 from sfumato.mechanisms._decoys.leak_matrix import DecoyDistribution
 
 MOST_AMPLIFIED = 64
-"""The number of a column's values for which the amplification of noise is computed."""
+"""The amplification of noise is computed for this many values of a column."""
 
 MOST_COMPOSED = 64
 """The number of conditions whose composition is cached."""
@@ -62,7 +62,7 @@ class JointDistribution:
         return np.asarray(self.average(one * other) - self.average(one) * self.average(other))
 
     def estimate_composition(self, counts: Floats) -> Floats:
-        """Approximates the composition of the records: a few steps of iterative Bayes from unrelated columns."""
+        """Approximates the composition of the records, by a few steps of iterative Bayes from unrelated columns."""
         key = counts.tobytes()
         if key not in self._compositions:  # queries often ask for many values of the same records
             if len(self._compositions) >= MOST_COMPOSED:
@@ -76,7 +76,7 @@ class JointDistribution:
         return self._compositions[key]
 
     def compute_amplification(self, is_wanted: Mask) -> float:
-        """The largest amplification of noise for the wanted combinations: the product over the columns."""
+        """The largest amplification of noise for the wanted combinations, as the product over the columns."""
         product = 1.0
         for distribution, places in zip(self.distributions, np.nonzero(is_wanted), strict=True):
             first_places = np.unique(places)[:MOST_AMPLIFIED]

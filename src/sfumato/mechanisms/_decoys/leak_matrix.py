@@ -1,7 +1,8 @@
 """The distribution of decoys, derived from the published histogram alone, and its inverse.
 
 A distribution acts on numbers along the last axis of an array, one for each value. `mean` gives the average published
-number of a record of each value. `solve` finds the numbers to publish so that a record counts as wanted on average.
+number of a record of each value. `solve` finds the numbers to publish so that the average number of a record is the
+wanted one.
 
 Notation: gamma = group size, phi = share of a value, a = leak: the chance that a record of another value shows it, d =
 1/gamma - a = gain, W = how often values meet.
@@ -39,7 +40,7 @@ SINGULAR = 1e-9
 
 RECOMPUTATIONS = 4
 FEW_VALUES, MORE_RECOMPUTATIONS = 100, 16
-"""Meetings of few values vary more, and their mixed groups are recomputed fast."""
+"""With at most this many values, the meetings vary more, and mixed groups can be recomputed fast."""
 
 
 class GroupCreation(StrEnum):
@@ -62,7 +63,7 @@ def create_groups(counts: list[int], group_size: int, creation: GroupCreation, d
 
 
 class DecoyDistribution(Protocol):
-    """The distribution of published values given the true ones."""
+    """The distribution of the published value, given the true value."""
 
     @property
     def shares(self) -> Floats:
@@ -92,7 +93,10 @@ class DecoyDistribution(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EvenDistribution:
-    """All other values leak equally into a value: about right for mixed groups without frequent values."""
+    """Assumes that all other values leak equally into a value.
+
+    This is about right for mixed groups without frequent values.
+    """
 
     published_shares: Floats
     """The published shares of the values."""
@@ -111,17 +115,20 @@ class EvenDistribution:
 
     @cached_property
     def gains(self) -> Floats:
-        """d: the excess of the chance to publish a value for records that have it over that for other records."""
+        """d: the probability to publish a value for a record with this value, minus that for another record."""
         return np.asarray(1 / self.group_size - self.leaks)
 
     @property
     def is_countable(self) -> Mask:
-        """Whether each value can be counted: one in every group, with a share of one over the group size, cannot."""
+        """Whether each value can be counted.
+
+        A value in every group, with a share of one over the group size, cannot.
+        """
         return self.gains > SINGULAR
 
     @property
     def record_variances(self) -> tuple[Floats, Floats]:
-        """The variance that a record adds to each value's count, if it has the value, and if it has another."""
+        """The variance that a record with a value, and a record with another value, adds to the count of this value."""
         own, gains = 1 / self.group_size, np.where(self.is_countable, self.gains, np.nan)
         return own * (1 - own) / gains**2, np.asarray(self.leaks * (1 - self.leaks) / gains**2)
 
@@ -140,12 +147,15 @@ class EvenDistribution:
         return np.asarray((1 - 1 / self.group_size) / others)
 
     def solve(self, theta: Floats) -> Floats:
-        """Independence, and the excess over it divided by the gain: phi R + (y - phi R) / d for a single value."""
+        """The expectation under independence, plus the excess over the gain: phi R + (y - phi R) / d for one value."""
         constant = (theta * self.shares * (1 - self._inverse)).sum(axis=-1, keepdims=True)
         return np.asarray(theta * self._inverse + constant)
 
     def average(self, numbers: Floats) -> Floats:
-        """The average: its own number with probability one over the group size, otherwise another by its leak."""
+        """The average published number.
+
+        A record publishes its own value with probability one over the group size, and others by their leaks.
+        """
         leaked = (numbers * self.leaks).sum(axis=-1, keepdims=True) - numbers * self.leaks
         return np.asarray(leaked * self._scale + numbers / self.group_size)
 
@@ -155,7 +165,7 @@ class EvenDistribution:
         return np.asarray((moved.sum(axis=-1, keepdims=True) - moved) * self.leaks + true_counts / self.group_size)
 
     def export_numbers(self) -> Json:
-        """A diagonal and two vectors; the lost directions are the values in every group."""
+        """The distribution as a diagonal and two vectors. The lost directions are the values in every group."""
         return {
             "shares": self.shares,
             "mean_diagonal": 1 / self.group_size - self.leaks * self._scale,
@@ -170,7 +180,7 @@ class EvenDistribution:
 
 @dataclass(frozen=True, eq=False)
 class FittedDistribution:
-    """Values meet as often as their frequencies allow: mixed groups ensure this, and only their size is needed.
+    """Assumes that values meet as often as their frequencies allow, as in mixed groups. Only the group size is needed.
 
     Two values u and v meet in s_u s_v groups, weighted by one over the size, and a value meets itself in f_u / gamma.
     Every record is in a group, so s_u (S - s_u) = f_u (1 - 1/gamma) with S the sum of all s. If all other values are
@@ -187,19 +197,19 @@ class FittedDistribution:
         return self.published_shares
 
     def is_estimable(self, theta: Floats) -> bool:
-        """Whether the numbers can be estimated: a value in every group makes all of them unknown."""
+        """Whether the numbers can be estimated. If a value is in every group, all numbers are unknown."""
         return self.group_size * float(self.shares.max(initial=0.0)) < 1 - NEAR_LARGEST
 
     @cached_property
     def _matrix_factors(self) -> tuple[Floats, Floats, Floats]:
-        """s, s by the share of the value, and the share that a record keeps of its own beyond its part of s."""
+        """Returns s, s over the share of the value, and the additional probability of a record's own value."""
         shares = np.minimum(self.shares, (1 - NEAR_LARGEST) / self.group_size)
         meeting_factors, total = fit_meetings(shares * (1 - 1 / self.group_size))
         by_share = (1 - 1 / self.group_size) / np.maximum(total - meeting_factors, TINY)
         return meeting_factors, by_share, 1 / self.group_size - meeting_factors * by_share
 
     def solve(self, theta: Floats) -> Floats:
-        """Solves by the inverse of a diagonal matrix and one of rank one (Sherman and Morrison)."""
+        """Solves with the inverse of a diagonal matrix plus a matrix of rank one (Sherman and Morrison)."""
         meeting_factors, by_share, diagonal = self._matrix_factors
         diagonal = np.where(np.abs(diagonal) < TINY, TINY, diagonal)
         scale = (theta / diagonal * meeting_factors).sum(axis=-1, keepdims=True) / (
@@ -220,7 +230,7 @@ class FittedDistribution:
         )
 
     def export_numbers(self) -> Json:
-        """A diagonal and two vectors; if any direction is lost, all are."""
+        """The distribution as a diagonal and two vectors. If any direction is lost, all directions are."""
         meeting_factors, by_share, diagonal = self._matrix_factors
         not_zero = np.where(np.abs(diagonal) < TINY, TINY, diagonal)
         no_directions = np.zeros((len(diagonal), 0))
@@ -239,9 +249,9 @@ class FittedDistribution:
 
 
 def fit_meetings(others: Floats) -> tuple[Floats, float]:
-    """The s with s (S - s) = others for each value, and their sum S; by halving the range of S.
+    """Finds the s with s (S - s) = others for each value, and their sum S, by bisection of S.
 
-    Of the two roots for s it is the smaller one, except for the most frequent value if it is in most groups.
+    Of the two roots, s is the smaller one, except for the most frequent value if this value is in most groups.
     """
     top = int(np.argmax(others))
 
@@ -272,7 +282,7 @@ def fit_meetings(others: Floats) -> tuple[Floats, float]:
 
 @dataclass(frozen=True, eq=False)
 class GroupDistribution:
-    """The distribution of groups that are made again from the published histogram, by the published method."""
+    """The distribution for groups that are recomputed from the published histogram by the published method."""
 
     meetings: Floats
     counts: Floats
@@ -306,7 +316,7 @@ class GroupDistribution:
         return np.asarray((directions * inverse) @ directions.T * roots / roots[:, None])
 
     def is_estimable(self, theta: Floats) -> bool:
-        """Whether the wanted numbers have no part in a lost direction."""
+        """Whether the wanted numbers have no component in a lost direction."""
         eigenvalues, directions, roots = self._directions
         scaled = theta * roots
         lost_parts = scaled @ directions[:, np.abs(eigenvalues) <= SINGULAR]
@@ -327,7 +337,7 @@ class GroupDistribution:
         return np.asarray(true_counts @ self._transition)
 
     def export_numbers(self) -> Json:
-        """Matrices, and the lost directions."""
+        """The distribution as matrices, with the lost directions."""
         eigenvalues, directions, roots = self._directions
         return {
             "shares": self.shares,
@@ -349,14 +359,14 @@ def _describe_lost_directions(roots: Floats, directions: Floats, *, tells_nothin
 
 
 def recompute_distribution(counts: Indices, group_size: int, creation: GroupCreation) -> GroupDistribution:
-    """Makes the groups of the published histogram; several times if they are random."""
+    """Makes the groups of the published histogram, several times if groups are random."""
     return _recompute_distribution(counts.astype(np.int64).tobytes(), group_size, creation)
 
 
 @lru_cache(maxsize=16)
 def _recompute_distribution(counts: bytes, group_size: int, creation: GroupCreation) -> GroupDistribution:
     capped = cap_counts(np.frombuffer(counts, dtype=np.int64), group_size)
-    # Anyone with the release gets the same groups: their random part follows from its histogram.
+    # Anyone with the release gets the same groups, because their random part follows from the published histogram.
     draws = Draws(hashlib.sha256(counts).digest(), is_test=True)
     repetitions = 1 if creation is GroupCreation.ANATOMY else RECOMPUTATIONS
     if creation is GroupCreation.MIXED and len(capped) <= FEW_VALUES:
@@ -366,7 +376,8 @@ def _recompute_distribution(counts: bytes, group_size: int, creation: GroupCreat
         meetings = create_groups(capped.tolist(), group_size, creation, draws, f"recomputed/{number}").count_meetings()
         mean += meetings / repetitions
         squares += meetings**2 / repetitions
-    # The true groups differ from the mean of others as one of these does, and as that mean does.
+    # The true groups differ from the mean of the recomputed groups, as a single recomputed grouping does, and so does
+    # the mean itself.
     spread = (
         np.maximum(squares - mean**2, 0.0) * (repetitions + 1) / max(repetitions - 1, 1)
         if repetitions > 1
@@ -376,9 +387,9 @@ def _recompute_distribution(counts: bytes, group_size: int, creation: GroupCreat
 
 
 def cap_counts(counts: Indices, group_size: int) -> Indices:
-    """The published counts, adjusted so that groups can be made of them: no value has more than its share.
+    """Adjusts the published counts so that groups can be made: no value has more than its share.
 
-    By chance a value may be published too often; its excess is distributed evenly over the others.
+    By chance a value may be published too often. The excess is distributed evenly over the other values.
     """
     capped = counts.copy()
     most = int(counts.sum()) // group_size
@@ -388,7 +399,7 @@ def cap_counts(counts: Indices, group_size: int) -> Indices:
         if not len(free):
             free = np.flatnonzero(capped < most)
         if not len(free):
-            break  # all are full: the rest would be in no group
+            break  # all values are full, and the rest would be in no group
         more, rest = divmod(excess, len(free))
         capped[free] += more
         capped[free[:rest]] += 1
@@ -398,9 +409,9 @@ def cap_counts(counts: Indices, group_size: int) -> Indices:
 def compute_closed_variances(
     true_counts: Floats, group_size: int, creation: GroupCreation, rows: Floats, counts: Floats
 ) -> Floats:
-    """The variance of the closed form of each value of `true_counts` records, if `counts` of `rows` rows have it.
+    """The variance of the closed form for values of `true_counts` records, if `counts` of `rows` rows have the value.
 
-    If the same values always meet, it is unknown for counts of some people.
+    If the same values always meet, the variance is unknown for counts under a condition.
     """
     total = true_counts.sum()
     own, other = EvenDistribution(true_counts / total, group_size).record_variances
@@ -413,7 +424,7 @@ def compute_closed_variances(
 def compute_even_variances(sizes: Sequence[int], group_size: int) -> tuple[Floats, Floats] | None:
     """The variance that a record adds to the closed form if few records are selected, for equally frequent values.
 
-    From the number of values of each column; None if there are several columns.
+    It follows from the number of values of each column; None if there are several columns.
     """
     (size, *others) = sizes
     return None if others else EvenDistribution(np.full(size, 1 / size), group_size).record_variances

@@ -1,7 +1,7 @@
-"""Exact properties of decoy groups: the disclosure by a published value, and the amplification of noise.
+"""Computes exact properties of decoy groups: what a published value discloses, and the amplification of noise.
 
-All numbers are Fractions. The errors of published counts are in `decoy_count_errors`, because data stewards may request
-by them.
+All numbers are Fractions. The errors of published counts are in `decoy_count_errors`, because data stewards may use
+them in a request.
 
 Source: Fu, Wang, Wong, Wang and Jiang 2014; the leak is corrected.
 Notation: f = count, γ = group_size, N = total, φ = f / N.
@@ -20,19 +20,22 @@ from sfumato.errors import InfeasibleError, SpecError
 
 
 def compute_leak(count: int, total: int, group_size: int) -> Fraction:
-    """The chance that a record without the value publishes it: f (γ-1) / (γ (N-f)), a mean over these records.
+    """The mean probability that a record without the value publishes it: f (γ-1) / (γ (N-f)).
 
-    The paper's f / N counts the value's own seat in its groups, and is right only where γ f = N.
+    The paper's f / N also counts the places of the value's own records in their groups, and is right only if γ f = N.
     """
     count, total, group_size = _check_arguments(count, total, group_size)
     return Fraction(count * (group_size - 1), group_size * (total - count))
 
 
 def compute_likelihood_ratio(count: int, total: int, group_size: int) -> Fraction:
-    """The likelihood that a record with the value publishes it, over that of one without: (N-f) / ((γ-1) f).
+    """The likelihood ratio of a published value: (N-f) / ((γ-1) f).
 
-    It multiplies an attacker's odds of the value if it is published, so a rare value is nearly disclosed. It has no
-    bound over all tables. It is a mean over the records without the value: some other values may never meet it.
+    It compares a record with the value to one without it.
+
+    If the value is published, an attacker's odds of it are multiplied by this ratio, so a rare value is nearly
+    disclosed. The ratio has no bound over all tables. It is a mean over the records without the value; some other
+    values may never be in a group with it.
     """
     count, total, group_size = _check_arguments(count, total, group_size)
     if not count:
@@ -43,16 +46,16 @@ def compute_likelihood_ratio(count: int, total: int, group_size: int) -> Fractio
 
 
 def compute_amplification(count: int, total: int, group_size: int) -> Fraction | float:
-    """The factor by which counting back amplifies the noise: γ (1-φ) / (1-γφ).
+    """The factor by which the estimation of a count amplifies the noise: γ (1-φ) / (1-γφ).
 
-    Infinite if the count has a share of 1/γ, or more, as a published count may by noise. A value in every group says
-    nothing about which records have it.
+    The factor is infinite if the share of the count is 1/γ or more; noise can make a published count that large. A
+    value in every group discloses nothing about which records have it.
     """
     check_group_size(group_size)
     count, total, group_size = operator.index(count), operator.index(total), operator.index(group_size)
     if not 0 <= count <= total or not total:
         raise SpecError(
-            f"{count} of {total} records cannot have a value.",
+            f"{count} of {total} records is not a possible count of a value.",
             code="count-out-of-range",
             fields={"given": count, "records": total},
         )

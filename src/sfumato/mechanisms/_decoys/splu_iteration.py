@@ -1,12 +1,12 @@
-"""The reconstruction of the paper, as printed: for comparison only.
+"""The reconstruction as printed in the paper, for comparison only.
 
-It is wrong in two ways (docs/errata.md). Its leak counts a value's own seats too, so that it does not even reproduce
-the whole table. It also stops when no state moves by more than one in a hundred, which for large groups is often at
-once.
+The reconstruction is wrong in two ways (docs/errata.md). Its leak also counts the places of a value's own records, so
+it does not even reproduce the whole table. It also stops when no state changes by more than 1%, and for large groups
+this is often true at once.
 
 Source: Fu et al. 2014, section 5.2; notation: gamma = group size, f = records of the value, N = all records. States are
-numbered by bits: the condition first, then one bit for each sensitive value. Many tables are processed at once, a line
-each.
+numbered by bits: the condition first, then one bit for each sensitive value. Many tables are processed at once, each in
+its own line.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ MOST_TABLES = 1 << 16
 
 
 def estimate_by_paper(design: DecoyDesign, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """The iteration of the paper with its 1% rule, one for each wanted value; biased, for comparison only.
+    """Runs the iteration of the paper with its 1% rule for each wanted value.
 
-    With several sensitive columns it uses those of the query, and takes one value of each.
+    The result is biased and for comparison only.
+
+    With several sensitive columns, the iteration uses the columns of the query and one value of each.
     """
     moments = [make_moments_without_error(np.zeros(len(tally)), tally) for _ in value_sets]
     sets_by_axes: dict[tuple[int, ...], list[tuple[int, Indices]]] = {}  # the sets of wanted values, by their columns
@@ -70,10 +72,13 @@ def _estimate_counts(lines: Counts, whole: Counts, values: Indices, group_size: 
 
 
 def _count_states(counts: Counts, values: Indices) -> Counts:
-    """For each line and value: the number of records that publish its part of each column, or not, numbered by bits."""
+    """For each line and value, counts the records by whether they publish the value's part of each column.
+
+    Bits number the cases.
+    """
     columns = range(values.shape[1])
     state_counts = []
-    for bits in itertools.product((0, 1), repeat=len(columns)):  # any value in the columns whose bit is not set
+    for bits in itertools.product((0, 1), repeat=len(columns)):  # a column whose bit is not set may have any value
         margin = counts.sum(axis=tuple(1 + column for column in columns if not bits[column]))
         value_places = tuple(values[:, column] for column in columns if bits[column])
         state_counts.append(
@@ -116,18 +121,21 @@ def run_iteration(
 
 
 def _compute_chances(true_counts: Floats, group_sizes: Sequence[int]) -> list[tuple[Floats, float]]:
-    """The printed chances to publish a value, of a table's other records and of its own, for each sensitive value."""
+    """The printed probabilities to publish each sensitive value, for records without and with the value."""
     total = np.maximum(true_counts.sum(axis=1), 1.0)
     chances = []
     for bit, group_size in enumerate(group_sizes):
-        # This differs from the leak: a record has no seat in its own group but one.
+        # This differs from the leak, because a record has only one place in its own group.
         leak = true_counts.reshape(len(true_counts), 2 << bit, 2, -1)[:, :, 1].sum(axis=(1, 2)) / total
         chances.append((leak[:, np.newaxis, np.newaxis], 1 / group_size))
     return chances
 
 
 def _apply_along_bit(bit: int, tables: Floats, chances: Sequence[Sequence[Floats | float]]) -> Floats:
-    """Applies a matrix to the states of each table with and without a sensitive value; the condition stays."""
+    """Applies a matrix to the states of each table with and without a sensitive value.
+
+    The condition stays unchanged.
+    """
     states = tables.reshape(len(tables), 2 << bit, 2, -1)
     without_value, with_value = states[:, :, 0], states[:, :, 1]
     (to_without, to_having), (from_without, from_having) = chances

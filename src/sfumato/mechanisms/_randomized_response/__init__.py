@@ -1,1 +1,1 @@
-"""Mechanisms that keep a record's value at random, or redraw it within its sub-table."""
+"""Mechanisms that keep a record's value with some probability, and otherwise redraw it within its sub-table."""

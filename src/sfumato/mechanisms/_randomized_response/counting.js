@@ -29,7 +29,7 @@ function estimator({places, cells, retention, swap, domain_size, is_flat, steps}
       base += rows * other * (1 - other) / p ** 2;
       slope += (own * (1 - own) - other * (1 - other)) / p ** 2 * rows / Math.max(possible, 1);
     }
-    // The spread of the wanted records over the sub-tables is unknown, and assumed to be that of all rows.
+    // The distribution of the wanted records over the sub-tables is unknown. It is assumed to be that of all rows.
     base -= slope * certain;
     const chances = parts.length === 1 ? parts.map(({p, q, values}) => [p + values * q, values * q])[0] : null;
     return {value, base, slope, least: certain, most: certain + possible, chances};
@@ -54,7 +54,7 @@ function estimator({places, cells, retention, swap, domain_size, is_flat, steps}
     return {value, base: tally.rows * other, slope: own - other, least: 0, most: tally.rows, chances: null};
   }
 
-  // The weight of a record that publishes an entry, whose mean is the score of the true entry; for one sub-table.
+  // For one sub-table, the weight of a record that publishes an entry. Its mean is the score of the true entry.
   function unmixed(scores) {
     const never = entries.findIndex(({p}) => p === 0);
     if (never < 0) {

@@ -1,16 +1,17 @@
 """Shrinks counts towards the values expected from the release as a whole: empirical Bayes.
 
-Under a condition, each value is expected with its share of the whole release. Counts differ from that by more than
-their noise. All values of the same condition together show by how much. The part that noise explains is removed by
-shrinking. Small counts become much more accurate, but all are biased towards independence of value and condition.
+Under a condition, each value is expected to have its share of the whole release. Counts differ from this expectation by
+more than their noise, and all values of a condition together show by how much. Shrinking removes the part that noise
+explains. Small counts become much more accurate, but all counts are biased towards independence of value and condition.
 
-Nobody has a count below 0, and without negative counts the others are too large together. So the counts of a condition
-are made to add up to its records before any are summed. A count of several values is the sum of their counts, also for
-one column of a compound: in simulated compounds of 40 to 500 values this has a smaller error than shrinking the counts
-of the column by themselves, mostly by a quarter to a half, and always a smaller one than the unbiased counts.
+True counts are not negative. If negative counts are replaced by 0, the sum of all counts becomes too large. So the
+counts of a condition are first adjusted to add up to its number of records. A count of several values is the sum of
+their counts, also for one column of a compound. In simulated compounds of 40 to 500 values, the error of this sum was
+mostly a quarter to a half smaller than if the counts of the column were shrunk directly. It was always smaller than the
+error of the unbiased counts.
 
-Source: James and Stein 1961; the limit to the pull: Efron and Morris 1972; the sum: Michelot 1986. Notation: R selected
-of N records, e = what is expected, x = the unbiased count, V = the variance of x - e.
+Source: James and Stein 1961; the limit to the pull: Efron and Morris 1972; the sum: Michelot 1986. Notation: R of N
+records are selected, e = the expected count, x = the unbiased count, V = the variance of x - e.
 """
 
 from __future__ import annotations
@@ -30,29 +31,33 @@ from sfumato.mechanisms.estimator import Method, Moments
 DesignT = TypeVar("DesignT")
 
 MOST_ERRORS = 2.0
-"""The largest pull, in standard errors: a count that stands out is not treated as noise."""
+"""A count is shrunk by at most this many standard errors, because an outlying count is not noise."""
 ROUNDS = 5
 """The rounds after which the weights of the values have settled."""
 TINY = 1e-9
-"""Smaller numbers count as zero: a value that so few records are expected to have says nothing about others."""
+"""Smaller numbers count as zero: a value with so few expected records gives no information about other values."""
 POWER = 1.5
-"""The exponent with which the variation of counts beyond noise grows with the expected count. It is between 1, as if
-each record varied independently, and 2, as if all values varied in the same proportion (Taylor 1961)."""
+"""The variation of counts beyond noise grows with the expected count to this power.
+
+The power lies between 1 (each record varies independently) and 2 (all values vary in the same proportion; Taylor 1961).
+"""
 
 Chances = tuple[float, float]
 """The probability that a record publishes a value that it has, and one given value that it does not have."""
 
 NOTE = (
-    "biased: shrunk towards its share of the whole release; the error and the interval are those of the unbiased count"
+    "biased, because it is shrunk towards its share of the whole release; the error and the interval are those of "
+    "the unbiased count"
 )
 
 
 def shrink_counts(values: Floats, noise: Floats, expected: Floats) -> Floats:
-    """Shrinks the counts of each line towards typical ones, the more noise there is in their variation; none below 0.
+    """Shrinks the counts of each line towards typical counts, more strongly if there is more noise.
 
-    Lines are conditions, columns values; `noise` is the variance of each count less its expectation. The ratio of a
-    value's count to its expectation is skewed: few values are much more frequent, and most a little less. The typical
-    count is the median of a gamma distribution with the same mean and variance (Wilson and Hilferty 1931).
+    Lines are conditions, and columns are values. `noise` is the variance of each count minus its expectation. The ratio
+    of a value's count to its expectation is skewed: few values are much more frequent than expected, and most are a
+    little less frequent. The typical count is the median of a gamma distribution with the same mean and variance
+    (Wilson and Hilferty 1931).
     """
     signal = _estimate_spreads(values, noise, expected)[:, np.newaxis] * expected**POWER
     relative = np.divide(signal, expected**2, out=np.zeros_like(signal), where=expected > TINY)
@@ -74,8 +79,8 @@ def make_counts_add_up(counts: Floats, totals: Floats) -> Floats:
 def _estimate_spreads(values: Floats, noise: Floats, expected: Floats) -> Floats:
     """The variation of each line's counts beyond noise: the mean of ((x - e)² - V) / e^POWER, by its precision.
 
-    At least the standard error of this mean if there is only noise: few values give little information, and variation
-    that may not be noise is not removed.
+    The result is at least the standard error of this mean under pure noise. Few values give little information, and
+    variation that may not be noise is not removed.
     """
     is_informative = expected > TINY
     scale = np.where(is_informative, expected, 1.0) ** POWER
@@ -89,7 +94,7 @@ def _estimate_spreads(values: Floats, noise: Floats, expected: Floats) -> Floats
 
 
 def make_shrunk_method(unbiased: Method[DesignT], chances: Callable[[DesignT], Chances]) -> Method[DesignT]:
-    """An estimation method beside an unbiased one, for designs that publish every value with the same probabilities."""
+    """A biased estimation method for designs that publish every value with the same probabilities."""
     return Method(
         "shrunk towards the shares of the whole release (empirical Bayes), biased",
         unbiased.assumption,
@@ -106,7 +111,10 @@ def _estimate_counts(
     tally: Tally,
     value_sets: Sequence[Indices],
 ) -> list[Moments]:
-    """The counts of single values, shrunk and summed; none further from the unbiased count than the limit."""
+    """The counts of single values, shrunk and summed.
+
+    No count differs from the unbiased count by more than the limit.
+    """
     singles = _estimate_single_values(chances(design), tally)
     estimates = []
     for places, moments in zip(value_sets, unbiased.count(design, tally, value_sets), strict=True):
@@ -119,10 +127,12 @@ def _estimate_counts(
 
 
 def _estimate_single_values(chances: Chances, tally: Tally) -> Floats:
-    """For each condition the count of every value, shrunk towards its share of all records; they add up.
+    """The count of every value under each condition, shrunk towards the value's share of all records.
 
-    The expected count comes from the same release and shares the noise of the count: of the noise of x, x - e has 1 -
-    R/N.
+    The counts add up.
+
+    The expected count comes from the same release, so it shares a part of the noise. The noise of x - e is 1 - R/N of
+    the noise of x.
     """
     if tally.release_tally is None:
         raise InternalError(

@@ -1,8 +1,9 @@
-"""Estimates sums over independently perturbed records, as weights of their published values.
+"""Estimates sums over independently perturbed records, by weights of their published values.
 
-The request for a sum is theta, a number for each value of the domain. A record adds a weight that depends on its
-published value and whose mean is the theta of its true value. The variance of that weight also depends on the true
-value, so a second set of weights estimates it. Every theta may also be an array of several, in its last axis.
+A sum is requested by theta, a number for each value of the domain. Each record adds a weight that depends on its
+published value; the mean of the weight is the theta of the record's true value. The variance of that weight also
+depends on the true value, so a second set of weights estimates it. A theta may also be an array of several thetas,
+along its last axis.
 
 Notation: y = the true value, w = the weight of a record, V(y) = E[w² | y] - theta_y²; p and q as for operators, a, b, d
 and m as for subsets; S, Q = the sum and the sum of squares of theta.
@@ -36,11 +37,11 @@ class Weighing(ABC):
 
     @abstractmethod
     def weigh_scores(self, scores: Floats) -> Weights:
-        """The weights whose mean is the score of a record's true entry."""
+        """The weights of published entries. The mean weight of a record is the score of its true entry."""
 
     @abstractmethod
     def compute_variances(self, theta: Floats) -> Floats:
-        """For each entry, the variance of the weight of a record that truly has it."""
+        """For each entry, the variance of the weight of a record with this true entry."""
 
     @abstractmethod
     def bound_scores(self, scores: Floats) -> tuple[Weights, Weights]:
@@ -71,13 +72,14 @@ class OperatorWeights(Weighing):
         return np.asarray(theta[..., self.operator.places])
 
     def weigh_scores(self, scores: Floats) -> Weights:
-        """The inverse of the operator, a weight for each entry."""
+        """Inverts the operator: gives a weight for each entry."""
         return self._wrap_weights(compute_unbiased_weights(self.operator, scores))
 
     def compute_variances(self, theta: Floats) -> Floats:
         """V(y) = q_y (sum of w² over the sub-table) + p_y w_y² - theta_y².
 
-        It is the same for theta plus a constant of the sub-table, which is chosen so that nothing large cancels.
+        Adding a constant to theta within a sub-table does not change it. The constant is chosen so that no large
+        numbers cancel.
         """
         operator = self.operator
         scores = self.expand_to_entries(theta)
@@ -106,7 +108,7 @@ class SetWeights(Weighing):
     hold: float
     """The probability that a set holds the true value."""
     other: float
-    """The probability that it holds one given other value."""
+    """The probability that a set holds one given value other than the true value."""
 
     def expand_to_entries(self, theta: Floats) -> Floats:
         """Returns theta: every index of the domain is an entry."""
@@ -153,7 +155,7 @@ def estimate_total(weighing: Weighing, pieces: Sequence[SumPiece]) -> Moments:
     return Moments.of(value, max(variance, floor, 0.0), 0.0, most, least)
 
 
-def make_weighted_method(  # noqa: PLR0913, PLR0917 - a method in its parts
+def make_weighted_method(  # noqa: PLR0913, PLR0917 - the parts of a method
     weighing: Callable[[DesignT], Weighing],
     label: str,
     assumption: str,
@@ -161,7 +163,10 @@ def make_weighted_method(  # noqa: PLR0913, PLR0917 - a method in its parts
     needs_hits_only: Callable[[DesignT], bool] | None = None,
     twin: Callable[[DesignT, Tally, Holdings | None], BrowserEstimator] | None = None,
 ) -> Method[DesignT]:
-    """The unbiased method for a design whose records have weights: sums and weights are the same for all designs."""
+    """Makes the unbiased method for a design whose records have weights.
+
+    Sums and weights work in the same way for all designs.
+    """
     return Method(
         label,
         assumption,
@@ -179,7 +184,7 @@ def compute_set_variances(weighing: Weighing, counts: Sequence[int], share: floa
 
 
 def compute_count_variances(records: tuple[Floats, Floats], rows: Floats, counts: Floats) -> Floats:
-    """The variance of the count of each value, from those of a record that has it and of one that does not."""
+    """The variance of the count of each value, from the variances of records with and without the value."""
     own, other = records
     return own * counts + other * (rows - counts)
 

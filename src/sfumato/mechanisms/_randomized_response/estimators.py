@@ -1,4 +1,4 @@
-"""The estimators of mechanisms that keep a value or redraw it within its sub-table."""
+"""The estimators of mechanisms that keep a value or redraw it within the record's sub-table."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ DEFAULT = "closed"
 EM_TOLERANCE = 1e-9
 EM_STEPS = 10_000
 
-NO_ASSUMPTION = "none: the randomness is the perturbation's own, and its probabilities are published"
+NO_ASSUMPTION = "none, because the only randomness is the perturbation, and its probabilities are published"
 SPREAD_ASSUMPTION = (
-    "among the records of a value, those that a condition selects are spread over the sub-tables as all of them are"
+    "the records of a value that a condition selects are distributed over the sub-tables in the same way as all "
+    "records of this value"
 )
-BIAS_NOTE = "biased with unknown error: use it for comparison only"
+BIAS_NOTE = "biased, with unknown error; use this method for comparison only"
 PLUG_IN_NOTE = (
-    "slightly biased: its weights are estimated from the same release; an error is given only if the release "
+    "slightly biased, because its weights are estimated from the same release; an error is given only if the release "
     "publishes the shares of its sub-tables"
 )
 
@@ -68,7 +69,7 @@ def _estimate_least_squares(design: CellDesign, tally: Tally, value_sets: Sequen
     estimates = estimate_least_squares(design.operator, tally, _find_shares(design, tally), value_sets)
     if design.cell_shares is not None:
         return estimates
-    # The error of estimated shares is unknown, and can be most of the error.
+    # The error of estimated shares is unknown, and may be the largest part of the error.
     return [replace(moments, base=np.full(len(moments), np.nan)) for moments in estimates]
 
 
@@ -79,14 +80,14 @@ def make_moments_without_error(values: Floats, tally: Tally) -> Moments:
 
 
 def _find_shares(design: CellDesign, tally: Tally) -> Floats:
-    """The published shares, or those estimated from the whole release."""
+    """The published shares, or shares estimated from the whole release."""
     if design.cell_shares is not None:
         return design.cell_shares
     return estimate_shares(design.operator, estimate_entry_counts(design.operator, tally.release_tally or tally))
 
 
 def _make_twin(design: CellDesign, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
-    """The browser version, from the sub-tables and their retentions."""
+    """The estimator for the browser, from the sub-tables and their retentions."""
     operator = design.operator
     numbers = {
         "places": operator.places,
@@ -102,7 +103,7 @@ def _make_twin(design: CellDesign, whole: Tally, holdings: Holdings | None) -> B
 
 CLOSED: Method[CellDesign] = make_weighted_method(
     lambda design: OperatorWeights(design.operator),
-    "unbiased count, exact or score interval",
+    "unbiased count, with an exact or a score confidence interval",
     NO_ASSUMPTION,
     _estimate_closed_form,
     needs_hits_only=lambda design: design.operator.is_flat,
@@ -120,7 +121,7 @@ CELLS_EM: Method[CellDesign] = Method(
     is_reproduction=True,
 )
 CELLS_GLS: Method[CellDesign] = Method(
-    "generalised least squares over all sub-tables, normal interval",
+    "generalised least squares over all sub-tables, with a normal confidence interval",
     SPREAD_ASSUMPTION,
     _estimate_least_squares,
     needs_whole=True,

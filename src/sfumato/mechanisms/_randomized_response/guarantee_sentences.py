@@ -1,4 +1,4 @@
-"""Sentences and numbers that several mechanisms share: sub-tables for the data steward, and guarantees."""
+"""Sentences and numbers that several mechanisms share, about sub-tables and guarantees."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ BOUND_RISK = 0.05
 """The error bound of the small-domain paper (its Theorem 2) holds with probability 1 - RISK."""
 
 BOUND_FACTOR = 2 * math.sqrt(math.log(2 / BOUND_RISK))
-"""The factor of that bound that depends only on the risk."""
+"""The factor of this bound that depends only on the risk."""
 
 LONGEST_RATIO = 12
 """A rational longer than this is displayed as a decimal."""
 
 FACTOR_TOLERANCE = Fraction(1, 10**7)
-"""The largest relative excess over a round number that is described as "just over" it."""
+"""A factor that exceeds a round number by at most this relative amount is described as "just over" the round number."""
 
 
 def compute_error_bound(total: int, retention: Fraction) -> float:
-    """Theorem 2 of the small-domain paper: the largest error of any share, 5 to 57 times too large."""
+    """The bound on the error of any share by Theorem 2 of the small-domain paper. It is 5 to 57 times too large."""
     return BOUND_FACTOR / (math.sqrt(total) * float(retention))
 
 
 def describe_sub_table(
     histogram: Histogram, places: Iterable[int], counts: Sequence[int], prior: Fraction, retention: Fraction
 ) -> Json:
-    """One sub-table in JSON: its values and counts, the prior it covers, and its retention."""
+    """One sub-table in JSON, with its values and counts, the prior that it covers, and its retention."""
     values = [histogram.values[place] for place in places]
     swap = (1 - retention) / len(values)
     return {
@@ -48,7 +48,7 @@ def describe_sub_table(
 
 
 def format_ratio(number: Fraction) -> str:
-    """A rational as JSON has it: always with its denominator."""
+    """A rational number for JSON, always with its denominator."""
     return f"{number.numerator}/{number.denominator}"
 
 
@@ -59,7 +59,7 @@ def format_number(number: str | float) -> str:
 
 
 def format_factor(number: Fraction | str | float) -> str:
-    """The factor by which odds may rise, rounded up at the fourth digit; "just over" if barely above a round number."""
+    """The factor by which odds may rise, rounded up at the fourth digit, or "just over" a round number."""
     factor = Fraction(number)
     unit = Fraction(10) ** (math.floor(math.log10(factor)) - 3)
     whole = factor // unit * unit
@@ -69,7 +69,7 @@ def format_factor(number: Fraction | str | float) -> str:
 
 
 def format_percent(number: Fraction | str) -> str:
-    """A share for people: exact if short enough, and in per cent."""
+    """A share for people, as a fraction (if it is short) and in per cent."""
     share = Fraction(number)
     if len(str(share)) > LONGEST_RATIO:
         return f"{float(share):.2%}"
@@ -80,11 +80,11 @@ KNOWLEDGE = (
     "An attacker may know all other columns, the true values of all other people, and everything in this release "
     "except "
 )
-"""What an attacker may know under a guarantee for every prior."""
+"""The knowledge that an attacker may have under a guarantee for every prior."""
 
 
 def format_chance(number: Fraction) -> str:
-    """A probability in a guarantee: in per cent if that is exact, otherwise also as a fraction."""
+    """A probability in a guarantee, in per cent; if this is not exact, also as a fraction."""
     return f"{float(100 * number):g}%" if (1000 * number).denominator == 1 else format_percent(number)
 
 
@@ -97,8 +97,8 @@ def state_any_prior(bound: BreachBound, *details: str) -> GuaranteeStatement:
         f"{math.log(factor):.2f})"
     )
     believed = (
-        f"Anyone who thinks it at most {prior} likely that a person has a given value can think it at most {posterior} "
-        "likely"
+        f"Anyone who thinks it at most {prior} likely that a person has a given value can think it at most "
+        f"{posterior} likely"
     )
     if bound.rows > 1:
         return GuaranteeStatement(
@@ -106,19 +106,20 @@ def state_any_prior(bound: BreachBound, *details: str) -> GuaranteeStatement:
             f"Take any statement about all sensitive values of a person with at most {bound.rows} records. "
             f"{KNOWLEDGE}this person's published values. If the attacker then gives the statement a probability of at "
             f"most {bound.prior}, seeing these values can raise it to at most {bound.posterior}; a probability of at "
-            f"least {bound.posterior} cannot fall below {bound.prior}. Together the published values {odds}.",
+            f"least {bound.posterior} cannot fall below {bound.prior}. Together, the published values {odds}.",
             (
                 f"One published value multiplies odds by at most {bound.amplification} (about "
-                f"{float(bound.amplification):.3f}). The number of records of a person is not hidden.",
+                f"{float(bound.amplification):.3f}). The number of a person's records is not hidden.",
                 *filter(None, details),
             ),
         )
     if bound.is_odds_only:
         return GuaranteeStatement(
-            f"Seeing a person's record multiplies anyone's odds that the person has a given value by at most {factor}, "
-            "whatever else they know.",
+            "The record of a person multiplies anyone's odds that this person has a given value by at most "
+            f"{factor}, whatever else they know.",
             f"Take any statement about the sensitive value of a person with one record. {KNOWLEDGE}this person's "
-            f"published value. Whatever probability the attacker then gives the statement, the published value {odds}.",
+            "published value. Then, for any probability that the attacker gives the statement, the published value "
+            f"{odds}.",
             tuple(filter(None, details)),
         )
     return GuaranteeStatement(
@@ -132,45 +133,46 @@ def state_any_prior(bound: BreachBound, *details: str) -> GuaranteeStatement:
 
 
 def state_marginal_prior(bound: BreachBound, sub_tables: int, width: str) -> GuaranteeStatement:
-    """States the guarantee of sub-tables for the marginal prior; `width` is the number of values of a sub-table."""
+    """States the guarantee of sub-tables for the marginal prior. `width` is the number of values in a sub-table."""
     prior, posterior = format_chance(bound.prior), format_chance(bound.posterior)
     return GuaranteeStatement(
-        f"Take a value that at most {prior} of the people have. An attacker who knows only how frequent the values "
-        f"are can think it at most {posterior} likely that a person has it, after seeing that person's record.",
+        f"Take a value that at most {prior} of the people have, and an attacker who knows only how frequent the "
+        f"values are. After seeing a person's record, this attacker gives a probability of at most {posterior} that "
+        "the person has the value.",
         f"Take a person with one record, and one value that at most {bound.prior} of the people in the table have. An "
         f"attacker may know how often each value occurs in each of the {sub_tables} sub-tables, and nothing about "
         "that person. After seeing the person's sub-table and published value, this attacker gives that value a "
         f"probability of at most {bound.posterior}.",
         (
-            "Nothing else is covered. An attacker who uses the other records of the sub-table, the person's other "
-            "columns or the values of other people may become more confident. So may one who asks whether the value is "
-            "one of several.",
+            "Nothing else is covered. An attacker may become more confident by using the other records of the "
+            "sub-table, the person's other columns or the values of other people. Statements that the value is one "
+            "of several values are not covered either.",
             f"Values that more than {bound.prior} of the people have are not protected.",
-            f"The sub-table discloses that the true value is one of its {width} values. All sub-tables together "
-            "disclose which values nobody has.",
+            f"The sub-table of a record discloses that the true value is one of its {width} values. All sub-tables "
+            "together disclose which values no person has.",
         ),
     )
 
 
 def describe_choice(bound: BreachBound) -> str:
-    """States what the choice of the mechanism discloses if a bound on odds alone was made from a tolerance."""
+    """States what the choice of the mechanism discloses if a tolerance produced a bound on odds alone."""
     if not bound.is_odds_only:
         return ""
     return (
-        "These numbers do not depend on the counts of the table. The choice of the mechanism may, unless the publisher "
-        "named it: it follows the shares of the values, rounded down to two digits and never finer than ten records. "
-        "One record can change it if a share is at an edge. An attacker who knows all other values may then learn that "
-        "record's value from the choice."
+        "These numbers do not depend on the counts of the table. If the publisher did not name the mechanism, the "
+        "choice of the mechanism depends on the shares of the values. The shares are rounded down to two digits and "
+        "to steps of at least ten records. If a share is at the edge of a step, one record can change the choice. An "
+        "attacker who knows the values of all other records may then learn the value of this record."
     )
 
 
 def summarize_sub_tables(cells: Sequence[JsonView]) -> str:
-    """The decisions of a plan with sub-tables, in one line."""
+    """Describes the decisions of a plan with sub-tables in one line."""
     if len(cells) == 1:
         return f"retention {cells[0]['retention']}; odds may rise {format_factor(cells[0]['amplification'])}"
     sizes = sorted({len(cell["values"]) for cell in cells})
     width = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
-    return f"{len(cells)} cells of {width} values"
+    return f"{len(cells)} sub-tables of {width} values"
 
 
 def check_several(histogram: Histogram) -> None:

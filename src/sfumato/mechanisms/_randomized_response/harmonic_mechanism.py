@@ -1,12 +1,12 @@
-"""The harmonic operator: one retention for all values, and redraws that favour the values with the strictest bounds.
+"""The harmonic operator: one retention for all values, and replacements that favour values with strict bounds.
 
-Claim: take one value with a bound, and any prior. If an attacker gives the value a probability of at most the bound's
-prior, the published value raises it to at most the posterior. This holds for single values only. It does not limit how
-far a probability falls.
-Source: our own. It meets each upward condition of the fine-grain paper with equality. So it keeps more records than any
-other operator with one retention for all values.
+Claim: consider one value with a bound. If an attacker gives this value a probability of at most the bound's prior, the
+published value raises the probability to at most the bound's posterior. The claim holds for single values only, and
+does not limit how far a probability falls.
+Source: our own. The operator meets each upward condition of the fine-grain paper with equality. So it keeps more
+records than any other operator with one retention for all values.
 Published: the domain, the bounds, the retention, and the probability of each value in a redraw. Only bounds that come
-from a tolerance depend on counts; they contain shares that were rounded down.
+from a tolerance depend on counts: they contain shares that were rounded down.
 Notation: m = domain_size, γ_j = amplification of the bound of value j, p = retention, b_j = swaps: the probability that
 a record is redrawn as value j, whatever its own value is. So p + (sum of b_j) = 1. The condition of value j is p + b_j
 <= γ_j b_j. The smallest b_j is p / (γ_j - 1), and p = 1 / (1 + sum of 1 / (γ_j - 1)). A value without a bound is never
@@ -69,10 +69,12 @@ from sfumato.mechanisms.mechanism import Mechanism, make_design_error
 
 NAME = "harmonic"
 
-CERTAINTY_NOTE = "A record that publishes a value without a bound certainly has it."
+CERTAINTY_NOTE = "If a record publishes a value without a bound, the record certainly has this value."
 
 MOST_KEEP_OUTCOMES = 1 << 40
-"""The largest number of outcomes that keep a value if exact chances need more; swaps are rounded up, towards privacy.
+"""The largest number of outcomes that keep a value if exact probabilities need more.
+
+Swaps are rounded up, towards privacy.
 """
 
 
@@ -81,7 +83,10 @@ Options = per_value.DirectionOptions
 
 @dataclass(frozen=True)
 class Plan:
-    """The design and its draws: of `words` outcomes, the first `keep_words` keep a value; `swap_words` give each."""
+    """The design and its draws.
+
+    Of `words` outcomes, the first `keep_words` keep a value, and `swap_words` give each other value.
+    """
 
     histogram: Histogram
     bounds: Bounds
@@ -111,7 +116,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Design:
-    """The published numbers: the domain, the bounds, the retention and the chance to be redrawn into each value."""
+    """The published part of a plan: the domain, the bounds, the retention, and the redraw probabilities."""
 
     domain: tuple[Value, ...]
     bounds: Bounds
@@ -121,7 +126,7 @@ class Design:
 
     @cached_property
     def weighing(self) -> HarmonicWeights:
-        """The chances as floats."""
+        """The probabilities of a redraw as floats."""
         return HarmonicWeights(float(self.retention), np.array([float(swap) for swap in self.swaps]))
 
     def to_json(self) -> Json:
@@ -163,7 +168,7 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
 
 
 def _compute_least_swap(keep: int, gain: Fraction | None) -> int:
-    """The number of outcomes a value must own so that its bound holds: keep / (γ - 1), rounded up."""
+    """The number of outcomes that must give a value so that its bound holds: keep / (γ - 1), rounded up."""
     return 0 if gain is None else -(-keep * gain.denominator // gain.numerator)
 
 
@@ -224,9 +229,10 @@ class HarmonicWeights(Weighing):
         return Weights(scores / self.retention, -(scores * self.swaps).sum(axis=-1) / self.retention)
 
     def compute_variances(self, theta: Floats) -> Floats:
-        """The variance of the published score of a record of y, over p²: its own with p, and that of j with b_j.
+        """The variance of the published score of a record of y, divided by p².
 
-        A constant changes nothing, and is chosen so that nothing large cancels.
+        The score is that of y with probability p, and that of j with b_j. Adding a constant to the scores does not
+        change it. The constant is chosen so that no large numbers cancel.
         """
         scores = theta - theta[..., :1]
         means, squares = ((numbers * self.swaps).sum(axis=-1, keepdims=True) for numbers in (scores, scores**2))
@@ -245,7 +251,7 @@ def make_encoding(design: Design, /) -> ValueEncoding:
 
 
 def make_weights(design: Design, /) -> WeightColumns:
-    """The contribution of a row to the unbiased count of a value: if it publishes that value, and otherwise."""
+    """The weights of rows that publish a value, and of rows that publish another value, in its unbiased count."""
     size, swaps = len(design.domain), design.weighing.swaps
     return {
         "cell": np.zeros(size, dtype=np.int32),
@@ -256,10 +262,10 @@ def make_weights(design: Design, /) -> WeightColumns:
 
 
 def _estimate_closed_form(design: Design, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """Estimates (o - R b) / p, where b is the chance to be redrawn into a wanted value.
+    """Estimates (o - R b) / p, where b is the probability to be redrawn into a wanted value.
 
-    A wanted record publishes a wanted value with p + b and another one with b. Hits are the sum of two binomials, so
-    their variance does not depend on the values of the other records.
+    A record with a wanted value publishes a wanted value with probability p + b, and another record with b. Hits are
+    the sum of two binomials, so their variance does not depend on the values of the other records.
     """
     rows, estimates = tally.rows.astype(np.float64), []
     retention, nothing = np.array(design.weighing.retention), np.zeros(len(rows))
@@ -277,7 +283,7 @@ def _estimate_closed_form(design: Design, tally: Tally, value_sets: Sequence[Ind
 
 
 def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
-    """The browser version, from the retention and the chance to redraw each value."""
+    """The estimator for the browser, from the retention and the probability to redraw each value."""
     weighing = design.weighing
     return BrowserEstimator(
         Path(__file__).with_name("harmonic.js"), {"retention": weighing.retention, "swaps": weighing.swaps}
@@ -287,7 +293,7 @@ def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> Brows
 METHODS: Mapping[str, Method[Design]] = {
     DEFAULT: make_weighted_method(
         lambda design: design.weighing,
-        "unbiased count, exact or score interval",
+        "unbiased count, with an exact or a score confidence interval",
         NO_ASSUMPTION,
         _estimate_closed_form,
         needs_hits_only=lambda design: True,
@@ -297,7 +303,7 @@ METHODS: Mapping[str, Method[Design]] = {
 
 
 def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
-    """The variance that one record adds, from the retention and the chance to redraw each value."""
+    """The variance that one record adds, from the retention and the probability to redraw each value."""
     weighing = design.weighing
     base, slope = compute_flat_variance(np.array(weighing.retention), weighing.swaps, np.ones(len(design.domain)), 1)
     return base + slope, base
@@ -317,7 +323,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The retention, the chance to draw each value, and the bound of each."""
+    """Explains the retention, the probability to draw each value, and the bound of each value."""
     published_design, names = plan.design, make_labels(plan.histogram.values)
     limits = compute_amplifications(plan.bounds)
     return {
@@ -329,16 +335,16 @@ def explain(plan: Plan, /) -> Json:
 
 
 def summarize(plan: Plan, /) -> str:
-    """The retention in one line."""
+    """Describes the retention in one line."""
     factors = [factor for factor in compute_amplifications(plan.bounds) if factor is not None]
     return (
-        f"retention {format_number(format_ratio(plan.design.retention))}; odds may rise "
-        f"{format_factor(min(factors))} for the strictest bound, {format_factor(max(factors))} for the loosest"
+        f"retention {format_number(format_ratio(plan.design.retention))}; odds may rise {format_factor(min(factors))} "
+        f"for the strictest bound and {format_factor(max(factors))} for the loosest"
     )
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:
-    """Notes the values without a bound, and that beliefs may fall."""
+    """Notes which values have no bound, and that beliefs may fall."""
     notices = per_value.list_remarks(plan.histogram.values, plan.bounds, may_fall=True)
     return [
         dataclass_replace(notice, sentence=f"{notice.sentence} {CERTAINTY_NOTE}")
@@ -349,7 +355,7 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
-    """The likelihood of each record: equal for all values, but larger for the published one."""
+    """The likelihood of each record. It is equal for all values except the published value, for which it is larger."""
     codes = np.asarray(records.values)
     return compute_published_likelihoods(plan.design, codes, codes, np.arange(len(codes)))
 
@@ -357,7 +363,7 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Float
 def compute_published_likelihoods(
     design: Design, published_records: Codes, true_codes: Codes, rows: Indices, /
 ) -> tuple[Floats]:
-    """The same from the design; the other records do not matter."""
+    """The likelihood of each record, from the design alone."""
     weighing, published_codes = design.weighing, published_records[rows]
     chances = np.repeat(weighing.swaps[published_codes][:, np.newaxis], len(weighing.swaps), axis=1)
     chances[np.arange(len(published_codes)), published_codes] += weighing.retention

@@ -1,4 +1,4 @@
-"""Estimates the counts of the table from those of a release whose values were kept or redrawn within sub-tables.
+"""Estimates the counts of the table from the counts of a release whose values were kept or redrawn within sub-tables.
 
 Notation: p = retention, q = swap probability, R = rows, o = hits, k = wanted values, c = the true count.
 """
@@ -18,17 +18,20 @@ from sfumato.mechanisms._randomized_response.perturbation_operators import Opera
 from sfumato.mechanisms.estimator import Moments
 
 LARGEST_SYSTEM = 5000
-"""The largest number of equations (one for each value) for least squares, which needs its square in memory."""
+"""The largest number of equations for least squares.
+
+There is one equation for each value, and memory grows with the square.
+"""
 
 COMPOSITION_STEPS = 100
 """The number of steps of iterative Bayes that makes a composition good enough for a variance."""
 
 
 def estimate_closed_form(operator: Operator, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """Estimates without bias how many of the tallied records have a value of each set of wanted values.
+    """Estimates without bias how many tallied records have a wanted value, for each set of wanted values.
 
     If values have retentions of their own, the variance also depends on the values of the other records. Iterative
-    Bayes estimates that composition, and never lets an expected count be zero.
+    Bayes estimates their composition, and never makes an expected count zero.
     """
     if operator.is_flat:
         return [estimate_flat_counts(operator, tally.counts, places) for places in value_sets]
@@ -39,9 +42,10 @@ def estimate_closed_form(operator: Operator, tally: Tally, value_sets: Sequence[
 def estimate_flat_counts(operator: Operator, counts: Amounts, places: Indices) -> Moments:
     """Sums (o - kRq) / p over the sub-tables with a wanted value, for each row of counts.
 
-    A wanted record publishes a wanted value with a = p + kq and another one with b = kq, so the variance of a sub-table
-    is [c a(1-a) + (R-c) b(1-b)] / p². The distribution of the wanted records over the sub-tables is unknown, and
-    assumed to be that of all rows. A sub-table whose values are all wanted is certain.
+    A record with a wanted value publishes a wanted value with probability a = p + kq, and another record with b = kq.
+    So the variance of a sub-table is [c a(1-a) + (R-c) b(1-b)] / p². The distribution of the wanted records over the
+    sub-tables is unknown. It is assumed to be that of all rows. The count of a sub-table whose values are all wanted is
+    certain.
     """
     is_wanted = np.zeros(operator.domain_size, dtype=np.bool_)
     is_wanted[places] = True
@@ -72,7 +76,7 @@ def estimate_flat_counts(operator: Operator, counts: Amounts, places: Indices) -
 
 
 def _sum_stretches(counts: Array, starts: Indices) -> Floats:
-    """Sums each row of counts over stretches that begin at `starts`."""
+    """Sums each row of counts over runs that begin at `starts`."""
     if not len(starts):
         return np.zeros((len(counts), 0))
     return np.add.reduceat(counts, starts, axis=1).astype(np.float64)
@@ -93,12 +97,12 @@ def compute_inverse_rows(operator: Operator, places: Indices) -> Floats:
 
 
 def compute_unbiased_weights(operator: Operator, scores: Floats) -> Floats:
-    """The weight of a record that publishes an entry, for each entry; its mean is the score of the true entry.
+    """The weight of a record that publishes an entry, for each entry. The mean weight is the score of the true entry.
 
     A record of x adds w with mean q_x T + p_x w_x, where T is the sum of w over the m entries of its sub-table. So w_x
     is (score_x - q_x T) / p_x, and T is m (sum of score_j / p_j) / (sum of 1 / p_j). If one value z is never kept, its
-    score is T / m, and its weight is the rest of T without the others. Scores may be an array of several, in its last
-    axis.
+    score is T / m, and its weight is the rest of T without the others. Scores may also be an array of several scores,
+    along its last axis.
     """
     retention = operator.retention
     never_kept = np.flatnonzero(retention == 0)
@@ -117,7 +121,7 @@ def compute_unbiased_weights(operator: Operator, scores: Floats) -> Floats:
 def estimate_inverse_counts(operator: Operator, tally: Tally, compositions: Floats, places: Indices) -> Moments:
     """Estimates by the inverse of a single sub-table, for each line; `compositions` has the values of its records.
 
-    A record of x adds weights whose mean is 1 if x is wanted and 0 if not: its variance is E[w²] less that mean.
+    A record of x adds weights whose mean is 1 if x is wanted, and 0 if not. So its variance is E[w²] minus this mean.
     """
     rows = tally.rows.astype(np.float64)
     if len(places) in (0, operator.domain_size):
@@ -131,7 +135,7 @@ def estimate_inverse_counts(operator: Operator, tally: Tally, compositions: Floa
 
 
 def _compute_weighted_means(numbers: Floats, weights: Floats) -> Floats:
-    """The mean of numbers under each row of weights."""
+    """The weighted mean of numbers, for each row of weights."""
     totals = weights.sum(axis=1)
     means = weights @ numbers / np.where(totals > 0, totals, 1.0)
     return np.where(totals > 0, means, numbers.mean())
@@ -143,10 +147,10 @@ def _compute_weighted_means(numbers: Floats, weights: Floats) -> Floats:
 def estimate_by_iteration(
     operator: Operator, counts: Amounts, shares: Floats, most_steps: int, tolerance: float = 0.0
 ) -> Floats:
-    """Finds the counts that make each line of counts likeliest by iterative Bayes (EM), from an even start.
+    """Finds the most likely true counts for each line of counts, by iterative Bayes (EM) from equal counts.
 
-    `shares` has the share of each value's records in each sub-table. A line stops when none of its counts moves by more
-    than `tolerance` of all its rows in a step.
+    `shares` has the share of each value's records in each sub-table. A line stops when no count changes by more than
+    `tolerance` times the number of its rows in a step.
     """
     rows = counts.sum(axis=1, dtype=np.float64)
     estimates = np.repeat(rows[:, np.newaxis] / operator.domain_size, operator.domain_size, axis=1)
@@ -166,7 +170,7 @@ def estimate_by_iteration(
 
 
 def estimate_shares(operator: Operator, counts: Floats) -> Floats:
-    """The share of each value's records in each sub-table, from counts of the entries; even without information."""
+    """The share of each value's records in each sub-table, from counts of the entries (equal without information)."""
     positive = np.maximum(counts, 0.0)
     totals = operator.sum_by_place(positive)[operator.places]
     even = 1 / operator.sum_by_place(np.ones(len(positive)))[operator.places]
@@ -204,14 +208,14 @@ def estimate_entry_counts(operator: Operator, tally: Tally) -> Floats:
 def estimate_least_squares(
     operator: Operator, tally: Tally, shares: Floats, value_sets: Sequence[Indices]
 ) -> list[Moments]:
-    """Combines the information of all sub-tables about all values by its precision, given the shares in each.
+    """Combines the information of all sub-tables about all values, weighted by its precision.
 
-    With B = (A'VA)^-1 A'V and BA = 1, the estimate Bo has the variance B diag(E[o]) B' less the counts themselves. The
-    reason: each record publishes one entry, so it adds 1 on average to the count of its own value.
+    With B = (A'VA)^-1 A'V and BA = 1, the estimate Bo has the variance B diag(E[o]) B' minus the counts themselves,
+    because each record publishes one entry and so adds 1 on average to the count of its own value.
     """
     if operator.domain_size > LARGEST_SYSTEM:
         raise QueryError(
-            f"this method is for domains of at most {LARGEST_SYSTEM} values; use the default one.",
+            f"this method is for domains of at most {LARGEST_SYSTEM} values; use the default method.",
             code="domain-too-large-for-method",
             fields={"largest": LARGEST_SYSTEM},
         )
@@ -241,7 +245,7 @@ def _build_normal_equations(
     for cell in range(len(operator.sizes)):
         is_in_cell = operator.cells == cell
         places, share = operator.places[is_in_cell], shares[is_in_cell]
-        # A = (diag(p) + 1 q') diag(share); written out, so that no product of matrices is needed.
+        # A = (diag(p) + 1 q') diag(share). The formula is written out, so that no product of matrices is needed.
         keep, swap, weight = (
             operator.retention[is_in_cell] * share,
             operator.swap[is_in_cell] * share,
@@ -260,7 +264,8 @@ def compute_inverse_variances(operator: Operator, shares: Floats) -> tuple[Float
     """The variance that one record adds to each value's count, if it has the value, and if it has another.
 
     `shares` gives the composition of the other records. A record of z that publishes y adds W(y). E[W²] is q_z times
-    the sum of all W², plus p_z times the W² of z itself. The form of the inverse gives both without a matrix.
+    the sum of all W², plus p_z times the W² of z itself. The form of the inverse gives both terms without computing a
+    matrix.
     """
     retention, swap = operator.retention, operator.swap
     never_kept = np.flatnonzero(retention == 0)
@@ -278,7 +283,10 @@ def compute_inverse_variances(operator: Operator, shares: Floats) -> tuple[Float
 
 
 def _compute_variances_beside(operator: Operator, shares: Floats, zero: int) -> tuple[Floats, Floats]:
-    """The same where one value is never kept: the others are (o_x - o_zero) / p_x, and this value has the rest."""
+    """The same variances if one value is never kept.
+
+    The others are (o_x - o_zero) / p_x, and this value has the rest.
+    """
     retention, swap = operator.retention, operator.swap
     inverse = np.divide(1.0, retention, out=np.zeros_like(retention), where=retention > 0)
     squares = 2 * inverse**2
@@ -293,6 +301,9 @@ def _compute_variances_beside(operator: Operator, shares: Floats, zero: int) -> 
 
 
 def _subtract_mean(own: Floats, others: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """Turns second moments into variances: a record counts 1 on average if it has the value, and otherwise 0."""
+    """Turns second moments into variances.
+
+    The mean contribution of a record is 1 if it has the value, and otherwise 0.
+    """
     rest = shares.sum() - shares
     return own - 1, np.divide(others, rest, out=np.zeros_like(others), where=rest > 0)

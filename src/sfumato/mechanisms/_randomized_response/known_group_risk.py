@@ -1,4 +1,4 @@
-"""Measures the risk from an attacker who knows a public column: posteriors from the joint counts of the table."""
+"""Measures the risk from an attacker who knows a public column, from the joint counts of the table."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from sfumato.mechanisms._randomized_response.perturbation_operators import Opera
 from sfumato.mechanisms.capabilities import Risk
 
 ROUNDING = 1e-9
-"""A belief above a bound by no more than this is rounding error."""
+"""A belief that exceeds a bound by at most this number is a rounding error."""
 
 
 def measure_risk(operator: Operator, shares: Floats, groups: Counts, priors: Floats, posteriors: Floats) -> Risk:
     """The risk from an attacker who knows a record's group in the table and the counts of its values.
 
-    `groups` has a row for each group and a column for each value. A value is breached if its share of the group is
-    within its prior, but its chance given the sub-table and the published value is above its posterior. By Bayes' rule
-    that chance is g(x) P(y|x) / sum of g(z) P(y|z), with g the group's count of x times the share of x in the
-    sub-table.
+    `groups` has a row for each group and a column for each value. The bound of a value is broken if the value's share
+    of the group is within the prior, but its probability given the sub-table and the published value is above the
+    posterior. By Bayes' rule this probability is g(x) P(y|x) / sum of g(z) P(y|z), with g the group's count of x times
+    the share of x in the sub-table.
     """
     sizes = groups.sum(axis=1, keepdims=True)
     is_covered = (groups <= sizes * priors * (1 + ROUNDING)) & (posteriors < 1)
@@ -29,7 +29,7 @@ def measure_risk(operator: Operator, shares: Floats, groups: Counts, priors: Flo
         places, retention, swap = operator.places[is_in_cell], operator.retention[is_in_cell], operator.swap[is_in_cell]
         entry_counts = groups[:, places] * shares[is_in_cell]
         covered_counts = np.where(is_covered[:, places], entry_counts, 0.0)
-        # Each published value y has a column: the number of records expected to publish it.
+        # Each published value y has a column with the expected number of records that publish it.
         expected_counts = (entry_counts @ swap)[:, None] + entry_counts * retention
         own = covered_counts * (retention + swap) / np.where(expected_counts > 0, expected_counts, 1.0)
         other = _find_other_posteriors(covered_counts * swap, expected_counts)
@@ -40,7 +40,7 @@ def measure_risk(operator: Operator, shares: Floats, groups: Counts, priors: Flo
 
 
 def _find_other_posteriors(weights: Floats, expected_counts: Floats) -> Floats:
-    """For each published value, the largest chance of another value: the largest weight that is not its own."""
+    """For each published value, the largest weight among the other values."""
     width = weights.shape[1]
     if width == 1:
         return np.zeros_like(weights)

@@ -1,7 +1,7 @@
 """The perturbation operator of mechanisms that keep a value or redraw it within its sub-table, and its sampler.
 
-Notation: a record with value x of a cell of m values is kept with probability p (its retention), and else becomes each
-value of the cell with probability q = (1-p)/m, itself included.
+Notation: a record with value x in a sub-table of m values keeps its value with probability p (its retention). Otherwise
+it gets each value of the sub-table, including x, with probability q = (1-p)/m.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sfumato._records.value_records import ValueEncoding
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The values of a sub-table, as indices in the domain, with the probabilities that keep each of them."""
+    """The values of a sub-table, as indices in the domain, and the retention of each value."""
 
     places: tuple[int, ...]
     retentions: tuple[Fraction, ...]
@@ -46,7 +46,7 @@ class Operator:
         self.swap: Floats = (1 - self.retention) / self.sizes[self.cells]
         self.is_flat = all(len(set(cell.retentions)) == 1 for cell in cells)
         self.is_whole = len(cells) == 1 and np.array_equal(self.places, np.arange(domain_size))
-        """Whether there is one sub-table, of all values."""
+        """Whether there is only one sub-table, with all values."""
 
     def sum_by_cell(self, numbers: Amounts | Mask) -> Floats:
         """Sums numbers over the entries of each sub-table, which are consecutive in the last axis."""
@@ -55,13 +55,13 @@ class Operator:
         return np.add.reduceat(numbers, self.first_entries, axis=-1, dtype=np.float64)
 
     def sum_own_cell(self, numbers: Amounts | Mask) -> Floats:
-        """For each entry, the sum over all entries of its sub-table; a single number if there is one sub-table."""
+        """For each entry, the sum over all entries of its sub-table. A single number if there is only one sub-table."""
         if len(self.sizes) == 1:
             return np.asarray(numbers.sum(axis=-1, keepdims=True), dtype=np.float64)
         return self.sum_by_cell(numbers)[..., self.cells]
 
     def expand_to_entries(self, numbers: Floats) -> Floats:
-        """Turns a number for each value into one for each entry."""
+        """Turns a number for each value into a number for each entry."""
         return numbers if self.is_whole else numbers[..., self.places]
 
     def sum_by_place(self, numbers: Floats) -> Floats:
@@ -73,7 +73,7 @@ class Operator:
         return np.array(sums, dtype=np.float64).reshape(*numbers.shape[:-1], self.domain_size)
 
     def compute_expected_counts(self, entry_counts: Floats) -> Floats:
-        """The expected number of records that publish each entry, if `held` of them truly have it."""
+        """The expected number of records that publish each entry, if `held` records have it as their true entry."""
         return self.sum_own_cell(self.swap * entry_counts) + self.retention * entry_counts
 
     def compute_likelihoods(self, shares: Floats, values: Codes, cells: Codes | None = None) -> Floats:
@@ -98,7 +98,7 @@ class Operator:
 class RetentionDraws:
     """The number of equally likely outcomes that keep a record, and the number that give each value of its sub-table.
 
-    One entry for each sub-table, or for each value if values have retentions of their own.
+    There is one entry for each sub-table, or for each value if every value has its own retention.
     """
 
     keep_outcomes: Bits64 = field(repr=False)
@@ -112,11 +112,11 @@ class RetentionDraws:
         outcomes = [
             kept_outcomes + size * swapped for (kept_outcomes, swapped), size in zip(outcome_splits, sizes, strict=True)
         ]
-        # A value that is always kept leaves nothing to divide among the others.
+        # If a value is always kept, no outcomes remain for the other values.
         return cls(keep, np.maximum(swap, np.uint64(1)), np.array(outcomes, dtype=np.uint64))
 
     def draw(self, stream: Stream, first_row: int, entry_numbers: Codes) -> tuple[Mask, Indices]:
-        """Draws for each record whether it is kept, and otherwise the value of its sub-table that replaces it."""
+        """Draws for each record whether its value is kept, and otherwise which value of its sub-table replaces it."""
         outcomes = stream.draw_integers(first_row, len(entry_numbers), self.outcomes.take(entry_numbers))
         keep = self.keep_outcomes.take(entry_numbers)
         is_kept = outcomes < keep
@@ -125,10 +125,10 @@ class RetentionDraws:
 
 
 def split_outcomes(size: int, amplification: Fraction) -> tuple[int, int]:
-    """Splits the outcomes so that Pr[kept] is `amplification` times Pr[one given other value].
+    """Divides the outcomes so that Pr[kept] is `amplification` times Pr[a given other value].
 
-    (keep + swap) / swap = amplification: with amplification a/b that is swap = b and keep = a - b. Where the exact
-    rational needs more than 63 bits, keep is rounded down, towards privacy.
+    (keep + swap) / swap = amplification: with amplification a/b that is swap = b and keep = a - b. If the exact
+    rational number needs more than 63 bits, keep is rounded down, towards privacy.
     """
     swap = amplification.denominator
     keep = amplification.numerator - amplification.denominator

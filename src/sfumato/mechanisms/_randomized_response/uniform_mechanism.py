@@ -1,10 +1,10 @@
-"""Uniform perturbation: keeps the value with some probability, and otherwise redraws it from the whole domain.
+"""Uniform perturbation: keeps a record's value with some probability, and otherwise redraws it from the whole domain.
 
 Claim: (prior, posterior)-privacy for every record and every statement about its value, upward and downward. The prior
-is the probability given all that an attacker knows except the record's own published value. It may be any knowledge:
-all other columns, and the true values of all other records.
+is the probability given all that an attacker knows except the record's own published value. This knowledge may include
+all other columns and the true values of all other records.
 Source: Evfimievski et al. 2003, Statement 1; the largest retention: Chaytor and Wang, section 3.
-Published: the domain, the retention and the bound. Not published: any count of the original table.
+Published: the domain, the retention and the bound. Not published: the counts of the original table.
 Notation: p = retention, m = domain_size, γ = amplification, q = swap_probability = (1-p)/m; Pr[kept] = p + q = γ q.
 """
 
@@ -70,9 +70,9 @@ NAME = "uniform"
 
 @dataclass(frozen=True)
 class Plan:
-    """The design and its draws: a draw below `keep_words + domain_size * swap_words` decides a record.
+    """The design and its draws. A draw below `keep_words + domain_size * swap_words` decides about a record.
 
-    The first `keep_words` outcomes keep the value; each value of the domain owns `swap_words` of the rest.
+    The first `keep_words` outcomes keep the value. Of the others, `swap_words` give each value of the domain.
     """
 
     histogram: Histogram
@@ -98,7 +98,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Design:
-    """The published numbers: the domain, the retention, and the bound it was chosen for."""
+    """The published part of a plan: the domain, the retention, and the bound for which it was chosen."""
 
     domain: tuple[Value, ...]
     retention: Fraction
@@ -106,7 +106,7 @@ class Design:
 
     @property
     def swap_probability(self) -> Fraction:
-        """The probability that a record becomes one given other value."""
+        """The probability that a record gets one given other value."""
         return (1 - self.retention) / len(self.domain)
 
     @cached_property
@@ -135,8 +135,8 @@ def plan(histogram: Histogram, spec: BreachBound, options: NoOptions, draws: Dra
     keep, swap = split_outcomes(histogram.domain_size, spec.amplification)
     if not keep:
         raise InfeasibleError(
-            f"the posterior {spec.posterior} is so close to the prior {spec.prior} that no value could ever be kept, "
-            "so nothing could be counted; allow a larger posterior.",
+            f"the posterior {spec.posterior} is too close to the prior {spec.prior}: no value could ever be kept, so "
+            "nothing could be counted. Allow a larger posterior.",
             code="posterior-too-close",
             fields={"prior": str(spec.prior), "posterior": str(spec.posterior)},
         )
@@ -190,7 +190,7 @@ METHODS: Mapping[str, Method[Design]] = {
 
 
 def make_weights(design: Design, /) -> WeightColumns:
-    """The contribution of a row to the unbiased count of a value: if it publishes that value, and otherwise."""
+    """The weights of rows that publish a value, and of rows that publish another value, in its unbiased count."""
     size, retention, swap = len(design.domain), design.retention, design.swap_probability
     return {
         "cell": np.zeros(size, dtype=np.int32),
@@ -227,7 +227,7 @@ def explain(plan: Plan, /) -> Json:
 
 
 def summarize(plan: Plan, /) -> str:
-    """The retention in one line."""
+    """Describes the retention in one line."""
     return summarize_sub_tables(explain(plan)["cells"])
 
 
@@ -241,8 +241,8 @@ def state_guarantee(design: Design, /) -> GuaranteeStatement:
     """States the guarantee in plain words, with the numbers of this design."""
     keep_probability = design.retention + design.swap_probability
     drawn = (
-        f"The published value is the true one with probability {float(keep_probability):.4g}, and each of the "
-        f"{len(design.domain) - 1} other values with probability {float(design.swap_probability):.4g}."
+        f"The published value is the true value with probability {float(keep_probability):.4g}. It is any one of the "
+        f"{len(design.domain) - 1} other values with probability {float(design.swap_probability):.4g} each."
     )
     return state_any_prior(design.bound, drawn, describe_choice(design.bound))
 

@@ -1,4 +1,4 @@
-"""Writes, reads and describes separate bounds for each value, for the mechanisms that guarantee them."""
+"""Writes, reads and describes a separate bound for each value, for the mechanisms that guarantee such bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sfumato.mechanisms._randomized_response.guarantee_sentences import format_f
 
 
 class Direction(StrEnum):
-    """The direction in which beliefs are bounded: upward as in the paper, or also downward."""
+    """The directions in which beliefs are bounded: upward as in the paper, or also downward."""
 
     UPWARD = "upward"
     BOTH = "both"
@@ -31,27 +31,30 @@ class DirectionOptions:
     """The option for the direction of the bounds."""
 
     direction: Direction = option(
-        Direction.UPWARD, "direction", "Bound only rising beliefs (upward), or falling ones too (both)."
+        Direction.UPWARD, "direction", "Bound how far beliefs rise (upward), or also how far they fall (both)."
     )
 
 
 Bounds = tuple[BreachBound | None, ...]
-"""The bound of each value of a domain; None for a value without one."""
+"""The bound of each value of a domain; None for a value without a bound."""
 
 NAMED_VALUES = 5
 
 SHARE_BOUNDS_NOTE = (
-    "The bounds follow the shares of the values in this table, rounded down to two digits and never finer than ten "
-    "records. One record can change them if a share is at an edge. An attacker who knows all other values may then "
-    "learn that record's value from the bounds. One changed record did so in 2 of 100 cases on a public table of 46 "
-    "values, and in 7 of 100 cases on one of 1,420."
+    "The bounds follow the shares of the values in this table. The shares are rounded down to two digits and to "
+    "steps of at least ten records. If a share is at the edge of a step, one record can change the bounds. An "
+    "attacker who knows the values of all other records may then learn the value of this record. One record changed "
+    "the bounds in 2 of 100 cases on a public table with 46 values, and in 7 of 100 cases on a table with 1,420 "
+    "values."
 )
-"""Measured by `bench/attacks.py` on a census and on vaccine reports. The numbers are the same for every table: its own
-rate would itself disclose something about its counts."""
+"""`bench/attacks.py` measured these numbers on a census and on vaccine reports.
+
+Every table gets the same numbers, because the rate for a table would itself disclose something about its counts.
+"""
 
 
 def list_bounds(histogram: Histogram, spec: BreachBoundPerValue) -> Bounds:
-    """The bound of each value of a table; refuses a request without any."""
+    """The bound of each value of a table. Refuses a request in which no value has a bound."""
     bounds = spec.list_bounds(histogram.values)
     if not any(bounds):
         raise SpecError(
@@ -62,12 +65,12 @@ def list_bounds(histogram: Histogram, spec: BreachBoundPerValue) -> Bounds:
 
 
 def compute_amplifications(bounds: Bounds) -> tuple[Fraction | None, ...]:
-    """The bound of each value on the odds; None for a value without one."""
+    """The bound on the odds of each value; None for a value without a bound."""
     return tuple(None if bound is None else bound.amplification for bound in bounds)
 
 
 def describe_bounds(bounds: Bounds, tolerance: Fraction | None) -> Json:
-    """The ends of the bounds, and the tolerance that produced them from shares, if there was one."""
+    """The limits of each bound, and the tolerance that produced the bounds from shares, if there was one."""
     return {
         "priors": [bound and str(bound.prior) for bound in bounds],
         "posteriors": [bound and str(bound.posterior) for bound in bounds],
@@ -85,12 +88,12 @@ def read_bounds(design_json: JsonView) -> tuple[Bounds, Fraction | None]:
         )
     tolerance = parse_exact(design_json["tolerance"], "the tolerance") if "tolerance" in design_json else None
     if tolerance is not None and any(bound and min(_compute_factors(bound)) > tolerance for bound in bounds):
-        raise ReleaseFormatError("a bound of the design allows more than its tolerance.", code="design-breaks-bound")
+        raise ReleaseFormatError("a bound of the design allows more than the tolerance.", code="design-breaks-bound")
     return bounds, tolerance
 
 
 def _compute_factors(bound: BreachBound) -> tuple[Fraction, Fraction]:
-    """The largest factors between a chance and its prior, and between their odds."""
+    """The largest factors by which a probability and its odds may rise."""
     return bound.posterior / bound.prior, bound.amplification
 
 
@@ -100,15 +103,15 @@ def list_unprotected_values(values: Sequence[Value], bounds: Bounds) -> list[Val
 
 
 def list_remarks(values: Sequence[Value], bounds: Bounds, *, may_fall: bool) -> list[Notice]:
-    """Notes the unprotected values, and that beliefs may fall if they may."""
+    """Notes which values are not protected, and whether beliefs may fall without limit."""
     notices = []
     if unprotected := list_unprotected_values(values, bounds):
         without = f"these values have no bound and are not protected: {format_values(unprotected)}."
         notices.append(Notice("values-unprotected", without, numbers={"values": len(unprotected)}))
     if may_fall:
         falling = (
-            "beliefs are bounded upward only, so a value can be nearly ruled out for a person. "
-            "`mechanism='fine-grain'` with `direction='both'` prevents that."
+            "only rising beliefs are bounded, so an attacker may almost rule out a value for a person. To prevent "
+            "this, use `mechanism='fine-grain'` with `direction='both'`."
         )
         notices.append(Notice("beliefs-may-fall", falling))
     return notices
@@ -127,23 +130,28 @@ def state_guarantee(
     for value, bound in bounded[:NAMED_VALUES]:
         ends = "" if bound.is_odds_only else f" {bound.prior} and {bound.posterior},"
         named.append(f"{display(value)!r}{ends} odds {format_factor(bound.amplification)}")
-    more = f"; and {len(bounded) - NAMED_VALUES} more in the design" if len(bounded) > NAMED_VALUES else ""
+    more = (
+        f"; the bounds of {len(bounded) - NAMED_VALUES} more values are in `datapackage.json`"
+        if len(bounded) > NAMED_VALUES
+        else ""
+    )
     falling = (
-        "The guarantee does not limit how far a probability falls."
+        "The guarantee does not limit how far a probability may fall."
         if may_fall
-        else "A probability of at least the second number stays at least the first."
+        else "A probability of at least the second number stays at least the first number."
     )
     unprotected = list_unprotected_values(values, bounds)
     without = f"Not protected, because they have no bound: {format_values(unprotected, NAMED_VALUES)}."
     return GuaranteeStatement(
-        "Each value has a bound of its own. Seeing a person's record multiplies anyone's odds that the person has the "
-        "value by at most the factor of its bound, whatever else they know.",
-        "Take a person with one record, and one value that has a bound. An attacker may know anything, and everything "
-        "in this release except this person's published value. Whatever probability the attacker then gives the "
-        "value, the published value multiplies its odds by at most the factor of the bound. If the bound has two "
-        f"numbers, a probability of at most the first rises to at most the second. {falling}",
+        "Each value has its own bound, with a factor. The record of a person multiplies anyone's odds that this "
+        "person has the value by at most this factor, whatever else they know.",
+        "Take a person with one record, and one value that has a bound. An attacker may know anything, including "
+        "everything in this release except this person's published value. Then, for any "
+        "probability that the attacker gives the value, the published value multiplies its odds by at most the "
+        "factor of the bound. If the bound has two numbers, a probability of at most the first number rises to at "
+        f"most the second number. {falling}",
         (
-            "This holds for single values, not for statements about several.",
+            "The guarantee holds for single values, not for statements about several values.",
             f"The bounds: {'; '.join(named)}{more}.",
             *([without] if unprotected else []),
             *([] if tolerance is None else [SHARE_BOUNDS_NOTE]),

@@ -1,8 +1,8 @@
 """Plans, draws and weighs random sets of one size, for the mechanisms that publish sets.
 
 Notation: n = size, d = members, γ = amplification; a = hold = γd / (γd + n - d), b = other = (d - a) / (n - 1). All
-sets of d that hold the true value are equally likely, and so are all that do not; the former have γ times the chance of
-the latter.
+sets of size d with the true value are equally likely, and so are all sets of size d without it. A set with the true
+value has γ times the probability of a set without it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response.estimation_weights import SetWeights
 from sfumato.mechanisms.mechanism import make_design_error
 
-# Gives numbers to all sets of some sizes from a few values, and finds each set from its number.
-#
-# So a set of any size needs one exactly uniform draw below the number of sets, instead of one draw a member.
+# Numbers all sets of some sizes from a few values, and finds each set by its number. So a set of any size needs one
+# exactly uniform draw below the number of sets, instead of one draw for each member.
 #
 # The values are halved until all sets of a part fit into a table. The sets of two halves are ordered by their number of
-# members, then by the members in the first half, then by the first half's number, then by the second's. So one search
-# and one division, both of integers, split the number of a set into those of its halves.
+# members, then by the members in the first half, then by the first half's number, then by the second half's number. So
+# one search and one division of integers split the number of a set into the numbers of its halves.
 
 MOST_VALUES = 63
-"""The largest number of values whose sets have numbers, and bits, that fit into 64 bits."""
+"""The largest number of values for which the number of a set and its bits fit into 64 bits."""
 
 TABLE_VALUES = 13
-"""The largest number of values whose sets are all listed in a table, which then fits the cache of a core."""
+"""The largest number of values for which a table lists all sets. The table then fits into the cache of a core."""
 
 
 class NumberedSets(Protocol):
@@ -50,7 +49,7 @@ class NumberedSets(Protocol):
         ...
 
     def find_sets(self, numbers: UInts) -> Bits64:
-        """The set of each number: a bit for each value, the first value highest."""
+        """The set of each number, with a bit for each value. The first value is the highest bit."""
         ...
 
 
@@ -70,7 +69,7 @@ class _ListedSets:
 
 
 class _HalvedSets:
-    """The sets of two parts of the values together, of neighbouring sizes."""
+    """The sets of neighbouring sizes that combine two parts of the values."""
 
     def __init__(self, left: NumberedSets, right: NumberedSets, sizes: Sequence[int]) -> None:
         self.value_count = left.value_count + right.value_count
@@ -114,7 +113,7 @@ def _number_all_sets(values: int) -> NumberedSets:
 
 @cache
 def number_sets(values: int, *sizes: int) -> NumberedSets:
-    """Numbers the sets of these consecutive sizes among this many values."""
+    """Numbers the sets of some consecutive sizes among a number of values."""
     return _HalvedSets(_number_all_sets((values + 1) // 2), _number_all_sets(values // 2), sizes)
 
 
@@ -123,7 +122,7 @@ def number_sets(values: int, *sizes: int) -> NumberedSets:
 
 @dataclass(frozen=True, slots=True)
 class SubsetSelection:
-    """Sets of one size and their draws: a draw below `words` puts the true value in for the first `hold_words`."""
+    """Sets of one size and their draws. Of `words` outcomes, the first `hold_words` put the true value into the set."""
 
     size: int
     """The number of values to draw from."""
@@ -134,7 +133,7 @@ class SubsetSelection:
 
     @classmethod
     def from_bound(cls, size: int, bound: BreachBound) -> SubsetSelection:
-        """The sets that give the rarest value the smallest error within a bound.
+        """Finds the sets that give the rarest value the smallest error within a bound.
 
         A probability that needs more than 63 bits is rounded down, towards privacy.
         """
@@ -144,8 +143,8 @@ class SubsetSelection:
         selection = cls(size, members, math.floor(hold * outcome_count), outcome_count)
         if selection.hold_probability * size <= members:
             raise InfeasibleError(
-                f"the posterior {bound.posterior} is so close to the prior {bound.prior} that a set could not hold "
-                "its own value more often than others, so nothing could be counted; allow a larger posterior.",
+                f"the posterior {bound.posterior} is too close to the prior {bound.prior}: a set could not contain "
+                "the true value more often than other values, so nothing could be counted. Allow a larger posterior.",
                 code="posterior-too-close",
                 fields={"prior": str(bound.prior), "posterior": str(bound.posterior)},
             )
@@ -153,20 +152,20 @@ class SubsetSelection:
 
     @classmethod
     def read(cls, size: int, members: int, hold: Fraction, bound: BreachBound) -> SubsetSelection:
-        """Reads the sets of a design; refuses those that its bound does not allow."""
+        """Reads the sets of a design; refuses sets that the design's bound does not allow."""
         if not 0 < members < size or not 0 < hold < 1:
             raise make_design_error("the design's sets or domain are out of range.", "sets")
         selection = cls(size, members, hold.numerator, hold.denominator)
         if not 1 < selection.amplification <= bound.amplification:
             raise ReleaseFormatError(
-                "the design's sets hold the true value more often than its bound allows, or never.",
+                "the design's sets contain the true value more often than the bound allows, or never.",
                 code="design-breaks-bound",
             )
         return selection
 
     @property
     def lowest_terms(self) -> SubsetSelection:
-        """The same selection with its probability in lowest terms, as a design has it."""
+        """The same selection with its probability in lowest terms, as in a design."""
         return replace(
             self, hold_outcomes=self.hold_probability.numerator, outcome_count=self.hold_probability.denominator
         )
@@ -183,7 +182,7 @@ class SubsetSelection:
 
     @property
     def amplification(self) -> Fraction:
-        """The likelihood of a set given a value it holds, divided by that given a value it does not hold."""
+        """The likelihood of a set given a value in the set, divided by its likelihood given a value outside."""
         return self.hold_probability * (self.size - self.members) / (self.members * (1 - self.hold_probability))
 
     @property
@@ -192,13 +191,16 @@ class SubsetSelection:
         return SetWeights(self.size, self.members, float(self.hold_probability), float(self.other_probability))
 
     def draw_bits(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Codes:
-        """Draws the set of each record with draws of this name; as bits, the first value highest in the first byte."""
+        """Draws the set of each record with draws of this name, as bits.
+
+        The first value is the highest bit of the first byte.
+        """
         if self.is_ranked:
             return self._draw_by_number(codes, draws, name, first_row)
         return np.packbits(self._draw_by_member(codes, draws, name, first_row), axis=1)
 
     def draw_members(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
-        """Draws the sets as a row of membership for each record."""
+        """Draws the sets as rows of zeros and ones, one row for each record."""
         if not self.is_ranked:
             return self._draw_by_member(codes, draws, name, first_row)
         return np.unpackbits(self._draw_by_number(codes, draws, name, first_row), axis=1, count=self.size).view(
@@ -207,11 +209,11 @@ class SubsetSelection:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether there are few enough sets that one number identifies each."""
+        """Whether there are few enough sets for a number to identify each set."""
         return self.size - 1 <= MOST_VALUES
 
     def _draw_by_number(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Bytes:
-        """Draws the number of a set of other values: one member less if the record's own value is in, otherwise all.
+        """Draws the number of a set of other values. The set has one member less if it contains the record's own value.
 
         Both numbers are drawn for every record, so that no bound depends on another draw.
         """
@@ -224,7 +226,7 @@ class SubsetSelection:
         without = draws.get_stream(f"{name}/without").draw_integers(first_row, rows, all_members)
         sets = number_sets(others, self.members - 1, self.members)
         set_bits = sets.find_sets(np.where(is_held, beside, without + np.uint64(fewer))) << np.uint64(64 - others)
-        # # the bits from the own value on make room for it
+        # # the bits from the own value on are shifted to insert it
         own = codes.astype(np.uint64)
         low = set_bits & (LARGEST_WORD >> own)
         set_bits ^= low ^ (low >> np.uint64(1)) ^ (is_held.astype(np.uint64) << (np.uint64(63) - own))
@@ -235,9 +237,9 @@ class SubsetSelection:
         return bits
 
     def _draw_by_member(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
-        """Draws sets by Floyd's algorithm on the other values: one draw a member, each below its own bound.
+        """Draws sets by Floyd's algorithm on the other values, with one draw for each member, below a bound of its own.
 
-        A set that holds its record's value has one other member less, and leaves the first draw out.
+        A set that contains the record's value has one other member less, so the first draw is not used.
         """
         rows, size = len(codes), self.size
         # Members are consecutive rows of one array, which is faster to access than a table of two dimensions.
@@ -262,7 +264,7 @@ class SubsetSelection:
 def find_best_set_size(size: int, amplification: Fraction) -> int:
     """The size d that minimises b(1-b) / (a-b)², the variance that each record adds to the count of a rare value.
 
-    It is next to n / (1 + γ), where the real-valued minimum is.
+    It is one of the integers next to the real-valued minimum n / (1 + γ).
     """
     middle = math.floor(size / (1 + amplification))
     near = range(max(1, middle - 1), min(size - 1, middle + 2) + 1)
@@ -276,5 +278,5 @@ def _compute_variance(size: int, members: int, amplification: Fraction) -> Fract
 
 
 def _skip_own_value(places: Indices, own: Indices) -> Indices:
-    """Shifts the indices of the other values, which are numbered without the own one."""
+    """Shifts the indices of the other values, which are numbered without the record's own value."""
     return places + (places >= own)

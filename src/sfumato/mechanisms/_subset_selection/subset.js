@@ -27,7 +27,7 @@ function estimator({size, members, hold, other}) {
     return (drawn * scatter + hold * (1 - hold) * ((isWanted ? 1 : 0) - mean) ** 2) / gain ** 2;
   }
 
-  // If sets hold at most one wanted value, or miss at most one, hits are two binomials.
+  // If sets hold at most one wanted value, or lack at most one, hits are the sum of two binomials.
   function hitChances(k) {
     if (k === size - 1) return [1 - other, 1 - hold];
     return k === 1 || members === 1 ? [hold + (k - 1) * other, k * other] : null;

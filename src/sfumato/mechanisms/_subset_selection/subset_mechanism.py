@@ -1,14 +1,14 @@
-"""Subset selection: publishes a random set of values, which contains the true one more often than any other.
+"""Subset selection: publishes a random set of values, which contains the true value more often than any other value.
 
 Claim: (prior, posterior)-privacy for every record and every statement about its value, upward and downward, as with
 uniform perturbation. The error is much smaller if the domain is large.
 Source: Ye and Barg 2018 and Wang et al. 2016, here for the amplification of a (prior, posterior) bound.
 Published: the domain, the size of the sets, the probability that a set contains the true value, and the bound. Not
-published: any count of the original table.
-Notation: m = domain_size, d = subset_size, γ = amplification; a = Pr[the set contains the true value] =
-γd / (γd + m - d), b = Pr[it contains one given other value] = (d - a) / (m - 1). All sets of size d that contain the
-true value are equally likely, and so are all others; the former are γ times as likely as the latter. Sets of one value
-are uniform perturbation.
+published: the counts of the original table.
+Notation: m = domain_size, d = subset_size, γ = amplification; a = Pr[the set contains the true value] = γd / (γd + m -
+d), b = Pr[it contains one given other value] = (d - a) / (m - 1). All sets of size d that contain the true value are
+equally likely, and so are all others; the former are γ times as likely as the latter. Sets of one value are uniform
+perturbation.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ MOST_BITS = 1 << 24
 
 
 class Form(StrEnum):
-    """The encoding of a set: as bits, as a list of values, or as a Boolean column for each value."""
+    """The encodings of a set: bits, a list of values, or a Boolean column for each value."""
 
     BITS = "bits"
     LIST = "list"
@@ -103,7 +103,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The published numbers: the domain, the size of the sets, their probabilities, and the bound."""
+    """The published part of a plan: the domain, the size of the sets, their probabilities, and the bound."""
 
     domain: tuple[Value, ...]
     selection: SubsetSelection
@@ -127,7 +127,7 @@ class Design:
 
     @property
     def amplification(self) -> Fraction:
-        """The likelihood of a set given a value it holds, divided by that given a value it does not hold."""
+        """The likelihood of a set given a value in the set, divided by its likelihood given a value outside."""
         return self.selection.amplification
 
     def to_json(self) -> Json:
@@ -154,7 +154,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
 
 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
-    """Draws a set for each record; as bits, the first value in the highest bit of the first byte."""
+    """Draws a set for each record, as bits. The first value is the highest bit of the first byte."""
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)
     blocks = [
@@ -176,7 +176,7 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     domain, bound = values_from_json(design_json["domain"], types), BreachBound.from_json(design_json)
     if len(set(domain)) != len(domain):
         raise make_design_error("the design's sets or domain are out of range.", "sets")
-    hold = parse_exact(design_json["hold_probability"], "the chance that a set holds the true value")
+    hold = parse_exact(design_json["hold_probability"], "the probability that a set holds the true value")
     selection = SubsetSelection.read(len(domain), int(design_json["subset_size"]), hold, bound)
     return Design(domain, selection, bound, Form(design_json["form"]))
 
@@ -193,7 +193,7 @@ def make_encoding(design: Design, /) -> SetEncoding:
 
 
 def make_weights(design: Design, /) -> WeightColumns:
-    """The contribution of a row to the unbiased count of a value: if its set holds that value, and otherwise."""
+    """What a row adds to the unbiased count of a value: if the row's set contains this value, and if it does not."""
     size, hold, other = len(design.domain), design.hold_probability, design.other_probability
     return {
         "place": np.arange(size, dtype=np.int32),
@@ -206,7 +206,7 @@ def make_weights(design: Design, /) -> WeightColumns:
 def _estimate_closed_form(design: Design, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     """Estimates (o - kRb) / (a - b), where o counts the wanted members of all sets.
 
-    The variance of a record is different if its own value is wanted.
+    A record whose own value is wanted has another variance.
     """
     weighing, rows = design.selection.weighing, tally.rows.astype(np.float64)
     nothing, estimates = np.zeros(len(rows)), []
@@ -225,9 +225,9 @@ def _estimate_closed_form(design: Design, tally: Tally, value_sets: Sequence[Ind
 
 
 def _compute_hit_chances(design: Design, value_count: int, lines: int) -> Floats | None:
-    """The probabilities of a hit if sets hold at most one wanted value, or miss at most one.
+    """The probabilities of a hit, if sets contain at most one wanted value or lack at most one.
 
-    The second case has all values wanted but one: a hit is then a set that does not hold this value.
+    In the second case all values but one are wanted, and a hit is a set without this value.
     """
     hold, other = float(design.hold_probability), float(design.other_probability)
     if value_count == len(design.domain) - 1:
@@ -238,16 +238,16 @@ def _compute_hit_chances(design: Design, value_count: int, lines: int) -> Floats
 
 
 def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
-    """The browser version, from the sets and their probabilities."""
+    """The estimator for the browser, from the sets and their probabilities."""
     return BrowserEstimator(Path(__file__).with_name("subset.js"), asdict(design.selection.weighing))
 
 
 CLOSED: Method[Design] = make_weighted_method(
     lambda design: design.selection.weighing,
-    "unbiased count, exact or score interval",
+    "unbiased count, with an exact or a score confidence interval",
     NO_ASSUMPTION,
     _estimate_closed_form,
-    needs_hits_only=lambda design: True,  # all wanted members add the same
+    needs_hits_only=lambda design: True,  # all wanted members add the same number
     twin=_make_twin,
 )
 METHODS: Mapping[str, Method[Design]] = {
@@ -279,7 +279,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The sets and their guarantee, in JSON."""
+    """Explains the sets and their guarantee, in JSON."""
     published_design = make_design(plan)
     return {
         "subset_size": published_design.subset_size,
@@ -290,7 +290,7 @@ def explain(plan: Plan, /) -> Json:
 
 
 def summarize(plan: Plan, /) -> str:
-    """The sets in one line."""
+    """Describes the sets in one line."""
     published_design = make_design(plan)
     return (
         f"sets of {published_design.subset_size} values; odds may rise {format_factor(published_design.amplification)}"
@@ -301,12 +301,12 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
     """Notes that sets of one value are uniform perturbation."""
     if plan.subset_size > 1:
         return []
-    sentence = "sets of one value are the best here; that is uniform perturbation, written as sets."
+    sentence = "sets of one value have the smallest error here. This is uniform perturbation, written as sets."
     return [Notice("sets-of-one", sentence)]
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
-    """The likelihood of a set: larger by the amplification for the values that it holds."""
+    """The likelihood of a set. It is larger by the amplification for the values in the set."""
     bits = np.unpackbits(np.asarray(records.values), axis=1, count=plan.histogram.domain_size)
     return compute_published_likelihoods(make_design(plan), bits, bits, np.arange(len(bits)))
 
@@ -314,15 +314,15 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Float
 def compute_published_likelihoods(
     design: Design, published_records: Codes, true_codes: Codes, rows: Indices, /
 ) -> tuple[Floats]:
-    """The same from the design and rows of zeros and ones; the other records do not matter."""
+    """The likelihood of each record, from the design and rows of zeros and ones."""
     return (np.where(published_records[rows], float(design.amplification), 1.0),)
 
 
 def state_guarantee(design: Design, /) -> GuaranteeStatement:
     """States the guarantee in plain words, with the numbers of this design."""
     drawn = (
-        f"Each record publishes a set of {design.subset_size} of the {len(design.domain)} values. The set has the true "
-        f"value with probability {float(design.hold_probability):.4g}, and each other value with probability "
+        f"Each record publishes a set of {design.subset_size} of the {len(design.domain)} values. The set contains "
+        f"the true value with probability {float(design.hold_probability):.4g}, and each other value with probability "
         f"{float(design.other_probability):.4g}."
     )
     return state_any_prior(design.bound, drawn, describe_choice(design.bound))

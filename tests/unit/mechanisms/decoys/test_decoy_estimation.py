@@ -229,7 +229,7 @@ def test_groups_that_a_method_is_not_for_have_counts_without_an_interval(method:
     some, every = counted(design, SELECTED, COUNTS, [(2,), range(len(COUNTS))], method)
     assert (some.base, every.base) == (None, 0)
     assert some.note is not None
-    assert some.note.startswith("no interval: ")
+    assert some.note.startswith("no interval, because ")
     (whole,) = counted(design, COUNTS, COUNTS, [(2,)], method)
     low, high = interval(whole)
     assert low < COUNTS[2] < high
@@ -271,7 +271,7 @@ def test_a_large_count_is_said_to_have_a_relative_error_and_a_small_one_to_be_un
     assert small.note is not None
     error = large.estimate().standard_error
     assert error is not None
-    assert large.note == f"relative error about {error / large.value:.1%}"
+    assert large.note == f"the relative error is about {error / large.value:.1%}"
     assert small.note.startswith("deliberately unreliable: the count is too small (noise is amplified 4.0")
 
 
@@ -282,7 +282,7 @@ def test_the_regimes_change_where_the_error_is_three_tenths_of_the_count() -> No
         error = found.estimate().standard_error
         assert error is not None
         assert found.note is not None
-        notes[part] = found.note.startswith("relative error")
+        notes[part] = found.note.startswith("the relative error")
         assert notes[part] == (error <= 0.3 * found.value)
     assert set(notes.values()) == {True, False}
 
@@ -390,7 +390,9 @@ def test_combinations_are_flagged_as_telling_next_to_nothing(table: Numbers, met
     shown, both = np.random.default_rng(1).binomial(table, 0.2), design_of(*SIZES)
     (found,) = counted(both, shown, table, [(2,)], method)
     assert found.note is not None
-    assert found.note.startswith("deliberately unreliable: next to no joint information is published (noise")
+    assert found.note.startswith(
+        "deliberately unreliable: almost no joint information about these columns is published (noise"
+    )
     amplified = float(found.note.partition("amplified ")[2].partition(" times")[0])
     assert amplified > 20
 

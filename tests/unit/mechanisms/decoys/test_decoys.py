@@ -253,7 +253,8 @@ def remarks(counts: Sequence[int], options: Options | None = None, group_size: i
 def test_the_rarest_value_is_named_with_its_ratio() -> None:
     said = remarks((40, 30, 28, 2))
     assert any(
-        "if 'value 3' is published for a person, the odds that the person has it rise 49.0 times" in each
+        "if 'value 3' is published for a person, the odds that the person has this value become 49.0 times as large"
+        in each
         for each in said
     )
 
@@ -265,7 +266,7 @@ def test_a_value_in_nearly_all_groups_is_named() -> None:
 
 def test_values_above_the_limit_are_named_and_else_nothing_is_said_of_them() -> None:
     said = remarks((40, 30, 26, 2, 1, 1), Options(ratio_limit=30))
-    assert any("above the likelihood ratio of 30: 'value 3', 'value 4', 'value 5'." in each for each in said)
+    assert any("have a likelihood ratio above 30: 'value 3', 'value 4', 'value 5'." in each for each in said)
     assert not any("likel" in each for each in remarks((40, 30, 30), Options(ratio_limit=30)))
 
 

@@ -225,7 +225,7 @@ def test_an_answer_says_that_it_is_shrunk_and_whose_interval_it_has(release: Rel
     shrunk, closed = (release.count("gout", where="age = 21", method=method) for method in ("shrunk", None))
     assert "biased" in shrunk.method
     assert shrunk.note is not None
-    assert shrunk.note.startswith("biased: shrunk towards")
+    assert shrunk.note.startswith("biased, because it is shrunk towards")
     assert shrunk.interval() == closed.interval()
     digits = 1 if "." in str(closed) else 0
     assert str(shrunk) == f"{shrunk.value:.{digits}f} beside {closed}"

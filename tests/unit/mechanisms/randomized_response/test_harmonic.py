@@ -191,7 +191,7 @@ def test_the_promise_names_the_bounds_and_says_what_a_tolerance_follows() -> Non
         assert words in of_file
         assert words in of_shares
     assert "does not limit how far" in of_file
-    assert "rounded down to two digits and never finer than ten records" in of_shares
+    assert "rounded down to two digits and to steps of at least ten records" in of_shares
     assert "rounded" not in of_file
     assert of_file.endswith(harmonic.CERTAINTY_NOTE)
     assert harmonic.CERTAINTY_NOTE not in harmonic.state_guarantee(_plan(_limits("3", "6")).design).text
@@ -201,8 +201,8 @@ def test_the_holder_is_told_who_is_not_protected_and_that_beliefs_may_fall() -> 
     codes = [each.code for each in harmonic.list_remarks(_plan(_limits("3", "-")))]
     assert codes == ["values-unprotected", "beliefs-may-fall"]
     falling = harmonic.list_remarks(_plan(_limits("3", "6")))[0].sentence
-    assert falling.endswith("`mechanism='fine-grain'` with `direction='both'` prevents that.")  # which this one refuses
+    assert falling.endswith("use `mechanism='fine-grain'` with `direction='both'`.")  # which this one refuses
     assert harmonic.list_remarks(_plan(_limits("3", "-")))[0].sentence.endswith(f"'value 1'. {harmonic.CERTAINTY_NOTE}")
     assert harmonic.summarize(_plan(_limits("3", "6"))) == (
-        "retention 10/17; odds may rise 3 times for the strictest bound, 6 times for the loosest"
+        "retention 10/17; odds may rise 3 times for the strictest bound and 6 times for the loosest"
     )

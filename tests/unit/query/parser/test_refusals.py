@@ -263,7 +263,7 @@ def test_condition_that_cannot_be_answered_is_refused(
 
 @pytest.mark.parametrize(
     ("where", "remedy"),
-    [('Sex = "F"', "A string stands in single quotes: 'F'."), ("wieght > 50", "did you mean 'weight'?")],
+    [('Sex = "F"', "Write a string in single quotes: 'F'."), ("wieght > 50", "did you mean 'weight'?")],
 )
 def test_refusal_of_a_missing_column_names_what_was_meant(hospital_release: Published, where: str, remedy: str) -> None:
     with pytest.raises(QueryError) as refused:

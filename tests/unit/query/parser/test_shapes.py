@@ -28,7 +28,7 @@ GROUPED = "SELECT Sex, age // 10 AS decade, COUNT(*) AS n FROM release WHERE dis
 TOWNS = pa.table({"town": ["Aix", "Birr", "Lich"], "country": ["F", "IE", "AT"], "people": [1000, 2000, None]})
 COUNTRIES = {"Aix": "F", "Birr": "IE", "Lich": "AT"}
 CHAPTERS = pa.table({"code": ["flu", "cold", "HIV", "asthma"], "chapter": ["lung", "lung", "blood", "lung"]})
-SELECTS_NOISE = "rows were chosen or ordered by an estimate"
+SELECTS_NOISE = "rows were selected or ordered by an estimate"
 FLU = Condition("", lambda row: row["disease"] == "flu")
 
 
@@ -115,7 +115,7 @@ def test_any_aggregate_of_public_columns_is_exact(hospital_release: Published) -
 def test_intervals_that_hold_together_are_wider(hospital_release: Published) -> None:
     alone, together = (hospital_release.release.sql(GROUPED, simultaneous=each) for each in (False, True))
     numbers = len(alone.rows)
-    assert together.method == f"{alone.method}; intervals hold together (Bonferroni over {numbers} numbers)"
+    assert together.method == f"{alone.method}; all intervals hold simultaneously (Bonferroni over {numbers} numbers)"
     each: Estimate = alone.rows[0]["n"]
     row = together.to_table(0.9)[1][0]
     assert (row["n_low"], row["n_high"]) == each.interval(1 - 0.1 / numbers)

@@ -108,7 +108,7 @@ def test_every_attacker_is_tried_those_who_know_least_first(mechanism: str) -> N
         "the frequencies of values",
         *found[1].known_columns,
         "all 3 public columns",
-        "all 3 public columns and the values of 20% of the others",
+        "all 3 public columns and the values of 20% of the other people",
         "all 3 public columns and a second release",
         "only the release",
     ]
@@ -154,7 +154,7 @@ def test_request_is_attacked_before_anything_is_published() -> None:
     once, again = (attack_plan(request, second=True, known_share=0.5, seed=3) for _ in range(2))
     assert [each.to_json() for each in once] == [each.to_json() for each in again]
     assert [each.scenario for each in once][-2:] == ["two releases", "release alone"]
-    assert once[3].label.endswith("the values of 50% of the others")
+    assert once[3].label.endswith("the values of 50% of the other people")
     assert [each.seed for each in attack_plan(request)] == [None] * 5
 
 
@@ -245,7 +245,7 @@ def test_belief_is_read_from_a_file(tmp_path: Path) -> None:
     found = attack_with_own_belief(scene, path, VALUES)
     assert found.to_json() == attack_with_own_belief(scene, {"a": 1, "c": 2}, VALUES).to_json()
     assert found.without_release.success == COUNTS[2] / sum(COUNTS)
-    assert (found.scenario, found.knowledge) == ("own belief", "what you believe")
+    assert (found.scenario, found.knowledge) == ("own belief", "your own belief")
 
 
 # ---------------------------------------------------------------------------------------------------------- one by one
@@ -297,7 +297,7 @@ def test_who_knows_others_of_a_bucket_is_left_with_its_other_values() -> None:
         found = attack_with_known_others(scene, share)
         assert found.with_release is not None
         assert found.with_release.success == pytest.approx(share + (1 - share) / 2, abs=0.06)
-        assert found.label == f"nothing and the values of {share:.0%} of the others"
+        assert found.label == f"nothing and the values of {share:.0%} of the other people"
     with refuses(SpecError, "share-out-of-range", given=1.0):
         attack_with_known_others(scene, 1.0)
     curve = KnownOthersCurve("anatomy", measure_by_known_share(scene, (0.0, 0.4)))

@@ -192,10 +192,10 @@ def test_guess_that_is_telling_is_better_than_a_blind_one_by_three_standard_erro
 
 def test_words_say_how_many_are_guessed_from_what() -> None:
     one = telling(0.6123, columns=("a",)).sentence
-    assert one == "guessing 'disease' from 'a' is correct for 61.2% of the records (blind guess: 20.0%)"
-    assert "from 'a' and 'b' is correct" in telling(0.6, columns=("a", "b")).sentence
+    assert one == "guesses of 'disease' from 'a' are correct for 61.2% of the records (without these columns: 20.0%)"
+    assert "from 'a' and 'b' are correct" in telling(0.6, columns=("a", "b")).sentence
     every = telling(0.6, columns=("a", "b", "c", "d")).sentence
-    assert "from all public columns together (mainly 'a', 'b' and 2 more) is correct" in every
+    assert "from all public columns together (mainly 'a', 'b' and 2 more) are correct" in every
 
 
 # ------------------------------------------------------------------------------------------------------------- the stop

@@ -226,7 +226,7 @@ def test_guarantee_that_the_mechanism_does_not_give_is_not_believed(folder: Path
     kept = [REGISTRY[mechanism].guarantee, *(["any-prior"] if mechanism == "fine-grain" else [])]
     edit_manifest(folder, lambda written: written["sfumato"].update(guarantee=guarantee))
     found = {check.name: check.detail for check in verify_folder(folder).checks if not check.has_passed}
-    untrue = {"guarantee": f"the mechanism {mechanism!r} does not give {guarantee!r}."}
+    untrue = {"guarantee": f"the mechanism {mechanism!r} cannot give the guarantee {guarantee!r}."}
     assert found == ({} if guarantee in kept else untrue)
 
 

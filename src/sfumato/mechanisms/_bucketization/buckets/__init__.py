@@ -1,12 +1,12 @@
 """Buckets of several sizes: publishes the bucket of each record and the contents of each bucket.
 
-Claim: in every bucket each value has at most its cap of the records. An attacker who knows the bucket of a record, and
-nothing else that distinguishes its records, gives no value of the record a probability above its cap. What the public
-columns disclose about the value is not covered: anyone can compute the inverse that makes counts unbiased (de Finetti's
-attack).
+Claim: in every bucket, the share of each value is at most its cap. Consider an attacker who knows the bucket of a
+record, and nothing that distinguishes the records in this bucket. This attacker gives no value of the record a
+probability above its cap. The claim does not cover what the public columns disclose about the value. Anyone can
+estimate this from the release with the inverse that makes counts unbiased (de Finetti's attack).
 Source: Wang 2014, multiple-sized bucketization under F'-privacy. The exact optimum, the mixed dealing and the inverse
 are our own.
-Published: the domain, the caps, and in two tables the bucket of each record and the values of each bucket. They
+Published: the domain, the caps, and two tables with the bucket of each record and the values of each bucket. The tables
 disclose the exact count of every value.
 Notation: f'_i = cap of value i, S = bucket size, b_S = buckets of that size.
 """
@@ -71,14 +71,14 @@ from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PlanRules, SpecT, 
 NAME = "buckets"
 
 LARGEST_TABLE = 1 << 25
-"""The largest number of buckets whose ids are kept in a table."""
+"""With more buckets than this, ids are computed instead of kept in a table."""
 
 WORTH_SAYING = 0.7
-"""An alternative is noted if its predicted error, as a share of that of the chosen way, is below this."""
+"""A note names an alternative if its predicted error divided by that of the chosen method is below this number."""
 
 
 class Sizes(StrEnum):
-    """The number of bucket sizes, and the method that finds them."""
+    """The method that finds the bucket sizes."""
 
     AUTO = "auto"
     ONE = "one"
@@ -88,7 +88,7 @@ class Sizes(StrEnum):
 
 
 OFFERED_SIZES = (Sizes.AUTO.value, Sizes.OPTIMAL.value)
-"""The methods that a data steward may choose; reproductions also use the heuristics of the literature."""
+"""The methods that a data steward may choose. Reproductions of papers also use the heuristics of the literature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,13 @@ class Options:
     sizes: Sizes = option(
         Sizes.AUTO,
         "sizes",
-        "Sizes with the least error of counts (auto), or with the least loss.",
+        "Choose sizes with the smallest error of counts (auto), or with the smallest information loss (optimal).",
         choices=OFFERED_SIZES,
     )
-    min_bucket: int = option(2, "min_bucket", "The fewest records of a bucket (2).", metavar="N", minimum=1)
-    max_bucket: int = option(50, "max_bucket", "The most records of a bucket (50).", metavar="N", minimum=1)
+    min_bucket: int = option(2, "min_bucket", "The smallest number of records in a bucket (2).", metavar="N", minimum=1)
+    max_bucket: int = option(
+        50, "max_bucket", "The largest number of records in a bucket (50).", metavar="N", minimum=1
+    )
     dealing: DealingMethod = DealingMethod.MIXED
     """Only reproductions set another method."""
 
@@ -118,7 +120,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Plan:
-    """The slots of each bucket; bucket numbers become ids by a keyed permutation."""
+    """The slots of each bucket. A keyed permutation turns bucket numbers into ids."""
 
     histogram: Histogram
     caps: tuple[Fraction, ...]
@@ -128,7 +130,7 @@ class Plan:
     ids: Permutation
     name: str = NAME
     ranked_choices: tuple[RankedChoice, ...] = ()
-    """The compared choices, the best first; empty if the data steward decided."""
+    """The compared choices, the best first. Empty if the data steward chose the sizes."""
 
     @property
     def bucket_count(self) -> int:
@@ -136,7 +138,7 @@ class Plan:
         return int(self.dealing.buckets.sum())
 
     def find_ids(self, numbers: UInts) -> UInts:
-        """The ids of buckets by their numbers: from a table, unless there are too many."""
+        """Returns the ids of buckets, given their numbers. A table has the ids unless there are too many buckets."""
         return self.ids(numbers).astype(np.int64) if self.bucket_count > LARGEST_TABLE else self._id_table.take(numbers)
 
     @cached_property
@@ -151,13 +153,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Design:
-    """The published numbers beside the two tables: the domain and the caps."""
+    """The published part of a plan besides the two tables: the domain and the caps."""
 
     domain: tuple[Value, ...]
     caps: tuple[Fraction, ...]
 
     def to_json(self) -> Json:
-        """Writes the design as JSON; rationals as strings."""
+        """Writes the design as JSON, with rational numbers as strings."""
         return {"domain": values_to_json(self.domain), "caps": [str(cap) for cap in self.caps]}
 
 
@@ -195,7 +197,10 @@ def deal_records(  # noqa: PLR0913, PLR0917 - the choice, and the parameters of 
     draws: Draws,
     name: str,
 ) -> Plan:
-    """Deals the records of a choice; the orders of the tranches and the ids of the buckets are keyed."""
+    """Deals the records for a choice of sizes.
+
+    The key determines the orders of the tranches and the ids of the buckets.
+    """
     dealing = deal_out(choice.assignment, choice.floors, dealing_method, draws, name)
     (ids,) = draws.make_permutations(f"{name}/ids", [int(dealing.buckets.sum())])
     return Plan(histogram, caps, choice, dealing_method, dealing, ids, name)
@@ -204,7 +209,7 @@ def deal_records(  # noqa: PLR0913, PLR0917 - the choice, and the parameters of 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Finds the bucket of each record by its value and slot."""
     if slots is None:
-        raise InternalError("buckets need slots.", code="no-slots")
+        raise InternalError("bucketization needs the slots of the records.", code="no-slots")
     return PerturbedRecords(None, plan.find_ids(plan.dealing.find_buckets(codes, slots)))
 
 
@@ -249,7 +254,10 @@ def make_encoding(design: Design, /) -> BucketEncoding:
 
 
 def predict_record_variances(design: Design, holdings: Holdings | None, /) -> tuple[Floats, Floats] | None:
-    """The variance that one record adds if a condition selects few records, from the buckets that values share."""
+    """The variance that one record adds to a count if a condition selects few records.
+
+    It follows from the buckets that values share.
+    """
     if holdings is None:
         return None
     meeting = holdings.derive(bucket_estimation.MeetingMatrix)
@@ -259,12 +267,12 @@ def predict_record_variances(design: Design, holdings: Holdings | None, /) -> tu
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The variance of the inverse estimate, if a share rows/total of every value is selected."""
+    """The variance of the inverse estimate if a condition selects a share rows/total of the records of every value."""
     return plan.count_errors.predict_variances(rows)
 
 
 def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
-    """The variance of the inverse estimate of each set of values, if a share of every value is selected."""
+    """The variance of the inverse estimate of each set of values, if a condition selects a share of every value."""
     return plan.count_errors.predict_set_variances(share, sets)
 
 
@@ -272,7 +280,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The sizes of the buckets, their loss, and its distance from the optimum."""
+    """Explains the sizes of the buckets, their loss, and how far this loss is from the optimum."""
     choice, values = plan.choice, plan.histogram.values
     records = choice.assignment.records
     setting = list(choice.assignment.setting)
@@ -296,28 +304,31 @@ def explain(plan: Plan, /) -> Json:
 
 
 def summarize(plan: Plan, /) -> str:
-    """The buckets and their loss in one line."""
+    """Describes the buckets and their loss in one line."""
     setting, loss, bound = list(plan.choice.assignment.setting), plan.choice.loss, plan.choice.bound
     sizes, total = ", ".join(str(size) for size, _ in setting), sum(count for _, count in setting)
-    proof = "the least possible" if loss == bound else f"at least {bound:,} is unavoidable"
+    proof = "the smallest possible" if loss == bound else f"the smallest possible loss is at least {bound:,}"
     if plan.ranked_choices:
-        proof += "; chosen for the errors of counts"
+        proof += "; chosen to reduce the errors of counts"
     return f"{total:,} buckets of {sizes} records; loss {loss:,} ({proof})"
 
 
 def fingerprint_plan(plan: Plan, /) -> list[list[int]]:
-    """The number of records of each value in each bucket size, which identifies one of several equal optima."""
+    """The number of records of each value in each bucket size.
+
+    These numbers distinguish several equally good solutions.
+    """
     records: list[list[int]] = plan.choice.assignment.records.tolist()
     return records
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:
-    """Notes values published in the clear, and the quality of the sizes."""
+    """Notes which values are published in the clear, and how good the sizes are."""
     notices = []
     if clear_records := plan.dealing.clear_records:
         clear_sentence = (
-            f"{clear_records:,} records are in buckets of one value: THEIR VALUES ARE PUBLISHED IN THE CLEAR, because "
-            "their cap is 1. Lower the cap to prevent that (`min_bucket=` alone does not)."
+            f"{clear_records:,} records are in buckets with only one value, so THEIR VALUES ARE PUBLISHED IN THE "
+            "CLEAR. The cap of these values is 1. Lower the cap to protect them (`min_bucket=` alone is not enough)."
         )
         notices.append(Notice("in-the-clear", clear_sentence, numbers={"records": clear_records}))
     uncapped_values = [
@@ -343,16 +354,16 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
         count, usual, smaller = gain
         shrunk_sentence = (
             f"counts of {count:,.0f} records have a typical error of {format_relative_error(smaller)} with "
-            f"`method='shrunk'`, and of {format_relative_error(usual)} with the default. This assumes that the share "
-            "of the records that a condition selects differs from value to value by half. Shrunk is biased and has "
-            "no interval."
+            f"`method='shrunk'`, and of {format_relative_error(usual)} with the default method. These errors assume "
+            "that a condition selects different shares of the values, which vary by about half of their mean. The "
+            "method 'shrunk' is biased and gives no interval."
         )
         notices.append(Notice("shrunk-is-closer", shrunk_sentence, numbers={"default": usual, "shrunk": smaller}))
     return [*notices, *_warn_even_dealing(plan, expected)]
 
 
 def _warn_even_dealing(plan: Plan, expected: CountErrors) -> list[Notice]:
-    """Warns that dealing in turn makes buckets nearly alike and counts less accurate."""
+    """Warns that dealing in turn makes buckets similar and counts less accurate."""
     if plan.dealing_method is DealingMethod.MIXED:
         return []
     mixed = predict_errors(plan.histogram.counts, plan.choice, DealingMethod.MIXED)
@@ -361,15 +372,15 @@ def _warn_even_dealing(plan: Plan, expected: CountErrors) -> list[Notice]:
         return []
     count, usual, smaller = gain
     sentence = (
-        f"dealing in turn makes buckets nearly alike: counts of {count:,.0f} records have a typical error of "
-        f"{format_relative_error(usual)}, but of {format_relative_error(smaller)} in mixed buckets, which keep the "
-        "same caps."
+        f"dealing in turn makes buckets similar, so counts of {count:,.0f} records have a typical error of "
+        f"{format_relative_error(usual)}. With mixed buckets and the same caps the error would be "
+        f"{format_relative_error(smaller)}."
     )
     return [Notice("dealt-alike", sentence, numbers={"in_turn": usual, "mixed": smaller})]
 
 
 def _find_first_gain(usual: Sequence[ErrorAtCount], other: Sequence[ErrorAtCount]) -> tuple[float, float, float] | None:
-    """The first count for which the alternative has a clearly smaller error, with both errors."""
+    """Finds the first count for which the alternative has a clearly smaller error, with both errors."""
     for one, another in zip(usual, other, strict=True):
         first, second = one.by_records, another.by_records
         if first is not None and second is not None and second < WORTH_SAYING * first:
@@ -390,7 +401,7 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Float
 def compute_published_likelihoods(
     design: Design, release_codes: Codes, true_codes: Codes, rows: Indices, /
 ) -> tuple[Floats]:
-    """The same from the published contents of the buckets."""
+    """The likelihood of each record, from the published contents of the buckets."""
     size = len(design.domain)
     buckets, numbers = np.unique(release_codes[rows], return_inverse=True)
     places = np.searchsorted(buckets, release_codes)
@@ -411,18 +422,21 @@ def state_guarantee(design: Design, /) -> GuaranteeStatement:
     uncapped_count = len(design.caps) - len(caps_below_one)
     caps = _describe_caps(design.caps)
     return GuaranteeStatement(
-        "An attacker who knows only a person's bucket thinks each value of that person at most as likely as its cap "
-        f"({caps}). Attackers who also use the public columns can do better.",
+        "An attacker who knows only a person's bucket gives each value of that person a probability of at most the "
+        f"value's cap ({caps}). Attackers who also use the public columns can become more confident.",
         "Every record is in a bucket. The release lists the values that the records of a bucket have, but not which "
-        f"record has which. In each bucket, each value has at most its cap of the records: {caps}. An attacker who "
-        "knows a person's bucket, and has no reason to think that the people of the bucket differ, gives no value of "
-        "that person a probability above its cap.",
+        "record has which. Each value has a cap: the largest share of a bucket's records that may have the value. "
+        f"The caps are {caps}. An attacker who knows a person's bucket, but nothing that distinguishes the people in "
+        "this bucket, gives no value of that person a probability above its cap.",
         (
-            "No other knowledge is covered. The release itself shows how public columns and values are related, and an "
-            "attacker who uses that can do better.",
-            "The exact number of people with each value is published too.",
+            "No other knowledge is covered. The release itself shows how public columns and values are related. An "
+            "attacker who uses this relation can become more confident.",
+            "The release also shows the exact number of people with each value.",
             *(
-                [f"{uncapped_count} values have the cap 1. They are not protected, and may be alone in a bucket."]
+                [
+                    f"{uncapped_count} values have the cap 1. These values are not protected: a bucket may contain "
+                    "nothing else."
+                ]
                 if uncapped_count
                 else []
             ),
@@ -437,7 +451,10 @@ def make_bucket_mechanism(
     plan: Callable[[Histogram, SpecT, OptionsT, Draws], Plan],
     match_posterior: Callable[[BreachBound, Sequence[Value]], SpecT],
 ) -> Mechanism[SpecT, OptionsT, Plan, Design]:
-    """Makes a mechanism that deals records to buckets; its plan decides the number of buckets of each size."""
+    """Makes a mechanism that deals records to buckets.
+
+    The plan of the mechanism decides the number of buckets of each size.
+    """
     return Mechanism(
         name=name,
         guarantee=Guarantee.BUCKET_ONLY,
@@ -462,7 +479,7 @@ def make_bucket_mechanism(
             list_remarks=list_remarks,
             remark_codes=("in-the-clear", "values-unprotected", "best-not-proved", "shrunk-is-closer", "dealt-alike"),
             list_tables=lambda plan: make_tables(plan.ranked_choices),
-            value_columns=(ValueColumn("caps", "at most of a bucket", format_percent),),
+            value_columns=(ValueColumn("caps", "largest share of a bucket", format_percent),),
         ),
         attack_model=AttackModel(
             compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods

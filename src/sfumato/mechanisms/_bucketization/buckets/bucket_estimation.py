@@ -1,4 +1,4 @@
-"""Estimates counts from buckets: the number of selected records with a value, if only their buckets are known.
+"""Estimates counts from buckets: how many selected records have a value, if only their buckets are known.
 
 Notation: for a bucket g: n = its size, q = its selected records, s = its records with a wanted value; o_y = all records
 with value y, p_y = the share of them that is selected, W_xy = sum over buckets of s_x s_y / n. A sum is made of pieces;
@@ -26,7 +26,7 @@ from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments, SumP
 SINGULAR = 1e-9
 """Directions with less than this share of information in the buckets are treated as lost."""
 LARGEST_INVERSE = 1e6
-"""Up to this size ten digits of an inverse are right, and no direction is lost."""
+"""Up to this condition number, ten digits of an inverse are right and no direction is lost."""
 
 NOTHING = Moments.of(0.0, 0.0, 0.0, 0)
 """A sum over no records."""
@@ -37,7 +37,7 @@ MOST_KEPT = 4096
 SETS = 1024
 """The number of sets of values whose weights are computed at once."""
 MOST_NUMBERS = 1 << 22
-"""The largest number of buckets times sets of values in memory at once."""
+"""The largest product of the numbers of buckets and of sets of values that is in memory at once."""
 
 
 def _read_holdings(tally: Tally) -> Holdings:
@@ -55,7 +55,7 @@ def estimate_uniform(design: object, tally: Tally, value_sets: Sequence[Indices]
 
 
 def _split_conditions(tally: Tally) -> list[Tally]:
-    """Splits the conditions into parts, because all of them at once, by bucket, could fill the memory."""
+    """Splits the conditions into parts, because the counts by bucket for all conditions could fill the memory."""
     if len(tally) <= CONDITION_BATCH:
         return [tally]
     lines = np.arange(len(tally))
@@ -74,7 +74,7 @@ def _estimate_uniform_set(tally: Tally, places: Indices) -> Moments:
 
 
 def _describe_sensitivity(holdings: Holdings, places: Indices) -> str:
-    """The further variance from association between values and selection: tau² times the squared length of c.
+    """The additional variance if values and selection are associated: tau² times the squared length of c.
 
     c_y = [y is wanted] o_y - sum over wanted x of W_xy, and tau is the spread of the p_y.
     """
@@ -85,7 +85,8 @@ def _describe_sensitivity(holdings: Holdings, places: Indices) -> str:
     is_wanted = np.isin(np.arange(holdings.domain_size), places)
     lost = np.where(is_wanted, holdings.value_counts, 0) - shared
     return (
-        f"if the selected shares of the values have a spread of tau, add tau² times {float(lost @ lost):.4g} to n_se²"
+        "if the shares of the values that are selected have a standard deviation of tau, add tau² times "
+        f"{float(lost @ lost):.4g} to n_se²"
     )
 
 
@@ -101,7 +102,10 @@ class RandomDeal:
         self.squares, self.means = np.zeros(len(groups)), np.zeros(len(groups))
 
     def add(self, numbers: Floats, first: Floats, second: Floats) -> None:
-        """Adds a piece, given the means of z and z² over all records of each group, outside the piece as 0."""
+        """Adds a piece, given the means of z and z² over all records of each group.
+
+        Records outside the piece count as 0.
+        """
         self.squares += second[self.groups] * numbers**2
         self.means += first[self.groups] * numbers
 
@@ -135,7 +139,10 @@ def _compute_mean_scores(holdings: Holdings, piece: SumPiece) -> Floats:
 
 
 def _estimate_random_pairing(pieces: Sequence[SumPiece], variance: float | None = None) -> Moments:
-    """The sum if all pairings are equally likely; without a variance, its error is half its certain range."""
+    """Estimates the sum if all pairings are equally likely.
+
+    If there is no variance, the error is half the certain range of the sum.
+    """
     holdings = _read_holdings(pieces[0].tally)
     value = sum(float(_compute_mean_scores(holdings, piece) @ piece.tally.counts[0]) for piece in pieces)
     least, most = _compute_certain_bounds(holdings, pieces)
@@ -163,7 +170,7 @@ def _compute_certain_bounds(holdings: Holdings, pieces: Sequence[SumPiece]) -> t
 
 
 def compute_growth(eigenvalues: Floats, directions: Floats) -> Floats:
-    """The factor by which the inverse multiplies each value's sampling variance; infinite without information.
+    """The factor by which the inverse multiplies the sampling variance of each value; infinite without information.
 
     In numbers it is o (W^-1)_xx - 1; given the share of each direction in the buckets, on the scale of the roots of
     counts.
@@ -177,7 +184,7 @@ def compute_growth(eigenvalues: Floats, directions: Floats) -> Floats:
 def invert(scaled: Floats) -> Floats | None:
     """The inverse of the meeting matrix if it is numerically sound; None if buckets hardly determine some direction.
 
-    To find directions, numpy starts all threads of its library, which takes twenty times as long.
+    Computing the directions would take twenty times as long, because numpy starts all threads of its library.
     """
     try:
         inverse: Floats = np.asarray(np.linalg.inv(scaled), dtype=np.float64)
@@ -217,12 +224,15 @@ class MeetingMatrix:
 
     @cached_property
     def stable_inverse(self) -> Floats | None:
-        """The inverse on the scale of the roots, if no direction is lost, nor nearly so; see `invert`."""
+        """The inverse on the scale of the roots; None if a direction is lost or nearly lost. See `invert`."""
         return invert(self.scaled_weights)
 
     @cached_property
     def inverse(self) -> Floats:
-        """The matrix that reverses the mixing, on the scale of the roots; faster than many small products."""
+        """The matrix that reverses the mixing, on the scale of the roots.
+
+        One product with it is faster than many small products.
+        """
         if self.stable_inverse is not None:
             return self.stable_inverse
         eigenvalues, directions = self.spectrum
@@ -244,8 +254,8 @@ class MeetingMatrix:
     def get_weights(self, places: Indices) -> tuple[Floats, Floats | None]:
         """The weights that reverse the mixing for a count of some values, and their effect on each value's variance.
 
-        The effect is None if the buckets do not determine the count. It is the same for every condition, so it is
-        cached.
+        The effect is None if the buckets do not determine the count. Weights and effect are the same for every
+        condition, so they are cached.
         """
         key = places.tobytes()
         if key not in self._weights_by_set:
@@ -253,7 +263,7 @@ class MeetingMatrix:
         return self._weights_by_set[key]
 
     def compute_weights(self, value_sets: Sequence[Indices]) -> None:
-        """Computes the weights of up to SETS sets of values at once, except those in the cache."""
+        """Computes the weights of up to SETS sets of values at once. Sets in the cache are skipped."""
         if len(self._weights_by_set) + len(value_sets) > MOST_KEPT:
             self._weights_by_set.clear()
         new_sets = {key: places for places in value_sets if (key := places.tobytes()) not in self._weights_by_set}
@@ -281,7 +291,7 @@ class MeetingMatrix:
 
     def solve(self, targets: Floats) -> tuple[Floats, Mask]:
         """The solution v of W v = target for each line, and whether there is one."""
-        # There are few targets if one value is requested.
+        # If one value is requested, there are few targets.
         (target_places,) = np.nonzero(targets.reshape(-1, len(self.roots)).any(axis=0))
         scaled = (targets / self.roots)[..., target_places]
         solved = np.asarray(scaled @ self.inverse[target_places] / self.roots)
@@ -295,7 +305,9 @@ class MeetingMatrix:
 
 
 def estimate_inverse(design: object, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """Reverses the mixing of the buckets: records of a value were dealt to them at random, whatever else is known.
+    """Reverses the mixing of the buckets.
+
+    The records of a value were dealt to buckets at random, independently of all else.
 
     With e_x = sum of q s_x / n, the expectation of e is W p, so o_x (W^-1 e)_x is unbiased for the selected records
     with value x.
@@ -315,8 +327,8 @@ def estimate_inverse(design: object, tally: Tally, value_sets: Sequence[Indices]
 def _compute_value_variances(meeting: MeetingMatrix, first: Floats, second: Floats) -> Floats:
     """For each value, the variance of z over its records, from likely means of z and z²; never negative.
 
-    Unbiased means are unsuitable: where buckets keep little of a value, the square of their error is larger than any
-    variance of z. Truncated at zero, their variance would be far too large on average.
+    Unbiased means are unsuitable. If buckets keep little information about a value, the squared error of the mean is
+    larger than any variance of z. Truncated at zero, this variance would be far too large on average.
     """
     correction = meeting.counts / np.maximum(meeting.counts - 1, 1)
     return np.asarray(np.maximum(second - first**2, 0.0) * correction)
@@ -337,7 +349,7 @@ def _estimate_inverse_set(
         uniform_estimate = tally.counts @ (_read_holdings(tally).count_matches(places) / meeting.sizes)
         return Moments(uniform_estimate, (most - least) ** 2, nothing, most, least)
     value = expected_counts @ weights
-    # Certain, except for floating-point noise.
+    # The count is certain, except for floating-point noise.
     value = np.where((least == most) & np.isclose(value, least), least, value)
     return Moments(value, spread @ lengths, nothing, most, least)
 
@@ -369,7 +381,10 @@ def estimate_inverse_total(design: object, pieces: Sequence[SumPiece]) -> Moment
 
 
 def _compute_single_variance(meeting: MeetingMatrix, by_bucket: Floats, piece: SumPiece) -> float:
-    """The variance of one piece, whose numbers are the same for all records: their variance, times that of z."""
+    """The variance of one piece.
+
+    Its numbers are the same for all records, so it is their variance times the variance of z.
+    """
     ((first, second),) = _estimate_means(meeting, [piece])
     squares = meeting.sum_by_value(by_bucket**2) - meeting.counts * piece.theta[meeting.present_places] ** 2
     return float(_compute_value_variances(meeting, first, second) @ np.maximum(squares, 0.0))
@@ -386,7 +401,10 @@ def _compute_joint_variance(
 
 
 def _estimate_means(meeting: MeetingMatrix, pieces: Sequence[SumPiece]) -> list[tuple[Floats, Floats]]:
-    """The means of z and z² over the records of each value, for each piece; all shrunk as much as z is."""
+    """The means of z and z² over the records of each value, for each piece.
+
+    All means are shrunk by the same factor as z.
+    """
     expected_counts = np.array(
         [[meeting.expect_counts(tally.counts[0]) for tally in (piece.tally, piece.squared_tally)] for piece in pieces]
     )
@@ -403,7 +421,10 @@ def _estimate_means(meeting: MeetingMatrix, pieces: Sequence[SumPiece]) -> list[
 
 
 def estimate_shrunk(design: object, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
-    """Interpolates between the inverse and the estimate of the papers, by the association of condition and values."""
+    """Interpolates between the inverse and the estimate of the papers.
+
+    The weights depend on how strongly the condition and the values are associated.
+    """
     meeting = _read_holdings(tally).derive(MeetingMatrix)
     counts = meeting.estimate_shares(meeting.expect_counts(tally.counts), tally.rows) * meeting.counts
     unbiased_estimates = zip(estimate_inverse(design, tally, value_sets), value_sets, strict=True)
@@ -414,7 +435,7 @@ def estimate_shrunk(design: object, tally: Tally, value_sets: Sequence[Indices])
 
 
 def estimate_shrunk_total(design: object, pieces: Sequence[SumPiece]) -> Moments:
-    """The same for a sum: likely means of z, times the contribution of records with z."""
+    """The interpolated estimate of a sum: likely means of z, times the contribution of records with z."""
     if not pieces:
         return NOTHING
     meeting = _read_holdings(pieces[0].tally).derive(MeetingMatrix)
@@ -424,7 +445,7 @@ def estimate_shrunk_total(design: object, pieces: Sequence[SumPiece]) -> Moments
 
 
 def _replace_values(moments: Moments, values: Floats) -> Moments:
-    """Replaces the values within the same certain bounds; their error is unknown, unless there is none."""
+    """Replaces the values within the same certain bounds. Their error is unknown, unless they are exact."""
     is_certain = moments.least == moments.most
     return replace(moments, value=np.where(is_certain, moments.least, values), base=np.where(is_certain, 0.0, np.nan))
 
@@ -455,22 +476,22 @@ def _make_twin(design: object, whole: Tally, holdings: Holdings | None) -> Brows
 
 
 UNIFORM: Method[object] = Method(
-    "sum over buckets (Anatomy), normal interval within certain bounds",
-    "within a bucket, values are unrelated to the public columns; if they are related, the interval is too short",
+    "sum over buckets (Anatomy), with a normal confidence interval within certain bounds",
+    "values are unrelated to the public columns within a bucket (otherwise the interval is too short)",
     estimate_uniform,
     total=estimate_uniform_total,
 )
 INVERSE: Method[object] = Method(
-    "inverse of the mixing by buckets, normal interval within certain bounds",
-    "none: records of a value were dealt to buckets at random",
+    "inverse of the mixing by buckets, with a normal confidence interval within certain bounds",
+    "none, because the records of a value were dealt to buckets at random",
     estimate_inverse,
     total=estimate_inverse_total,
     twin=_make_twin,
 )
 SHRUNK: Method[object] = Method(
     "inverse shrunk towards the sum over buckets (empirical Bayes), biased",
-    "values that a condition selects in similar shares are counted without change; values that stand out are "
-    "shrunk towards the rest",
+    "the condition selects similar shares of most values; a value with a very different share is shrunk towards the "
+    "others",
     estimate_shrunk,
     note=BIAS_NOTE,
     total=estimate_shrunk_total,

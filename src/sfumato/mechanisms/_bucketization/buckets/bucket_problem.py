@@ -1,8 +1,8 @@
 """The bucketization problem, and the reasons why it may have no solution.
 
 A problem consists of integers only: the count of each value, the usable bucket sizes, and the records of each value
-that fit into a bucket of each size. Functions that find no answer raise `Blocked`. It carries the indices of the
-responsible values; its wording is here, for callers that know the names of the values.
+that fit into a bucket of each size. Functions that find no answer raise `Blocked`. The error has the indices of the
+responsible values. Callers that know the names of the values get the sentence from here.
 
 Notation: o_i = counts[i], |T| = total, S = size, c_i(S) = floors[i, S], M = smallest, M' = largest.
 """
@@ -20,7 +20,8 @@ from sfumato._core.cell_values import format_value_count
 from sfumato.errors import ErrorField, InfeasibleError
 from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers, compute_floors, compute_least_size
 
-# The number of steps along a row of settings until every condition holds: all of them are linear in the step.
+# Finds the number of steps along a row of settings after which every condition holds. All conditions are linear in the
+# step.
 
 
 def find_first_step(surplus: Integers, gain: Integers, low: int = 0, high: int | None = None) -> int | None:
@@ -36,9 +37,9 @@ def find_first_step(surplus: Integers, gain: Integers, low: int = 0, high: int |
 # ---------------------------------------------------------------------------------------------------------------------
 
 Namer = Callable[[Sequence[int]], str]
-"""Names the values, or their number, given their indices."""
+"""Names the values with these indices; if there are many, gives their number."""
 MOST_NAMED = 5
-LONG_DENOMINATOR = 1000  # a denominator that says little to a reader
+LONG_DENOMINATOR = 1000  # a denominator above this is hard to read
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,14 +139,14 @@ class NothingFits:
     def explain(self, name_values: Namer) -> str:
         """Describes the reason and the remedy."""
         return (
-            f"buckets of at most {self.largest} records have no room for {name_values(self.places)} within the caps; "
-            f"{_suggest_larger_buckets(self.feasible)}, or raise the caps of these values."
+            f"buckets of at most {self.largest} records cannot hold all records with {name_values(self.places)} "
+            f"within the caps; {_suggest_larger_buckets(self.feasible)}, or raise the caps of these values."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class NoCombination:
-    """The records do not divide into whole numbers of buckets of the allowed sizes."""
+    """The records cannot be divided into buckets of the allowed sizes without a remainder."""
 
     code: ClassVar[str] = "no-whole-buckets"
     largest: int
@@ -164,14 +165,14 @@ class NoCombination:
     def explain(self, name_values: Namer) -> str:
         """Describes the reason and the remedy."""
         return (
-            f"the records do not divide into whole numbers of buckets of at most {self.largest} records within the "
-            f"caps; {_suggest_larger_buckets(self.feasible)}, or raise the caps."
+            f"the records cannot be divided into buckets of at most {self.largest} records within the caps without a "
+            f"remainder; {_suggest_larger_buckets(self.feasible)}, or raise the caps."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class TooFewSizes:
-    """The method uses one or two sizes, and there is no answer with so few."""
+    """The method uses one or two sizes, and these are too few for a solution."""
 
     code: ClassVar[str] = "too-few-bucket-sizes"
     method: str
@@ -210,7 +211,7 @@ class NoBucketingError(InfeasibleError):
         """Returns the same error with the names of the values added."""
 
         def join_names(places: Sequence[int]) -> str:
-            more = f" and {unnamed_count} more" if (unnamed_count := len(places) - MOST_NAMED) > 0 else ""
+            more = f" and {unnamed_count} other values" if (unnamed_count := len(places) - MOST_NAMED) > 0 else ""
             return ", ".join(names[place] for place in places[:MOST_NAMED]) + more
 
         return InfeasibleError(
@@ -219,7 +220,7 @@ class NoBucketingError(InfeasibleError):
 
 
 def pose(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int) -> Problem:
-    """Checks a request and turns it into integers; leaves out sizes that no bucket can have."""
+    """Checks a request and turns it into integers. Sizes that no bucket can have are left out."""
     check_caps(counts, caps, largest)
     sizes = range(smallest, min(largest, sum(counts)) + 1)
     return select_usable_sizes(np.array(counts, dtype=np.int64), sizes, compute_floors(caps, sizes))

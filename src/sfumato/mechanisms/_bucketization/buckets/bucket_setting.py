@@ -2,8 +2,9 @@
 
 A setting is valid if and only if its buckets hold exactly the records, and for every set of values
     sum of o_i over the set <= sum over sizes of b_S * min(S, sum of c_i(S) over the set).
-That is the cut condition of a flow from values to sizes, so one largest flow decides it, and its smallest cut is a set
-of values without room. It replaces the thesis' conditions, which hold for two sizes only (docs/errata.md).
+This is the cut condition of a flow from values to sizes. So one largest flow decides whether the setting is valid, and
+its smallest cut is a set of values without room. The condition replaces those of the thesis, which hold for two sizes
+only (docs/errata.md).
 
 Source: Wang 2014, Definition 6 and section 3.3 (loss), Lemma 3 (one size), Theorem 1 (two sizes); Gale 1957 for the
 rest.
@@ -33,7 +34,7 @@ class Setting:
 
     @staticmethod
     def of(pairs: Iterable[tuple[int, int]]) -> Setting:
-        """Adds up the buckets of equal size and leaves out sizes without buckets."""
+        """Adds up the buckets of equal size, and leaves out sizes that have no bucket."""
         buckets: dict[int, int] = {}
         for size, count in pairs:
             buckets[int(size)] = buckets.get(int(size), 0) + int(count)
@@ -54,7 +55,7 @@ class Setting:
 
     @property
     def information_loss(self) -> float:
-        """The loss on a scale from 0, all in the clear, to 1, all in one bucket; 0 for one record."""
+        """The loss on a scale from 0 (all values in the clear) to 1 (all records in one bucket)."""
         return math.sqrt(self.loss) / (self.record_count - 1) if self.record_count > 1 else 0.0
 
     def to_vector(self, problem: Problem) -> Integers:
@@ -76,12 +77,12 @@ def make_setting(problem: Problem, buckets: Integers) -> Setting:
 
 
 def fill(problem: Problem, buckets: Integers) -> Flow:
-    """Sends the records of every value to the sizes, as far as caps and buckets allow."""
+    """Sends as many records of every value to the sizes as caps and buckets allow."""
     return find_largest_flow(problem.counts, problem.floors * buckets, problem.sizes * buckets)
 
 
 def find_blocking_set(problem: Problem, setting: Setting) -> tuple[int, ...]:
-    """The indices of values that together have no room in the setting; empty if all fit."""
+    """The indices of values whose records together do not fit into the setting; empty if all records fit."""
     return tuple(np.flatnonzero(fill(problem, setting.to_vector(problem)).is_stuck).tolist())
 
 

@@ -1,7 +1,8 @@
 """Rounds caps on the share of a value in a bucket to whole records, exactly.
 
-A cap is a rational in (0, 1]: in a bucket of S records, at most floor(cap * S) may have the value. The floors are taken
-in integers, because doubles get some wrong: 0.58 * 50 is 28.999... in doubles, and 29 here.
+A cap is a rational in (0, 1]: in a bucket of S records, at most floor(cap * S) may have the value. The floors are
+computed with integers, because floating-point numbers give some wrong floors: 0.58 * 50 becomes 28.999... instead of
+29.
 
 Notation: f'_i = cap, o_i = count, |T| = total, c_i(S) = floors[value, size].
 """
@@ -28,6 +29,6 @@ def compute_least_size(cap: Fraction) -> int:
 
 
 def compute_floors(caps: Sequence[Fraction], sizes: Sequence[int]) -> Integers:
-    """Takes floor(cap * size) for every value (row) and size (column); computes equal caps once."""
+    """Computes floor(cap * size) for every value (row) and size (column). Equal caps are computed once."""
     rows = {cap: [compute_largest_count(cap, size) for size in sizes] for cap in set(caps)}
     return np.array([rows[cap] for cap in caps], dtype=np.int64).reshape(len(caps), len(sizes))

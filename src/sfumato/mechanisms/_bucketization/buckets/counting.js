@@ -64,7 +64,7 @@ function estimator({
     return {told, spread};
   }
 
-  // The selected share of each value's records, shrunk by the likeliest amount.
+  // The share of each value's records that is selected, shrunk by the most likely amount.
   function likely(told, share) {
     const roots = scatter.map(Math.sqrt);
     const along = times(told.map((each, value) => (each - share * held[value]) * roots[value]), smoothing, width);

@@ -1,9 +1,9 @@
-"""Conditions on the numbers of buckets alone: sets of values that have too little room.
+"""Makes conditions on the numbers of buckets from sets of values that have too little room.
 
 A vector b of numbers of buckets is valid if and only if it has exactly the records and every set I of values has room:
     sum over sizes of r_S(I) * b_S >= o(I),   r_S(I) = min(S, sum of c_i(S) over I).
-There are too many sets to list, but few matter: single values, and mostly "the values with the smallest caps".
-These are tried first, and a smallest cut finds the others.
+There are too many sets to list, but few matter: single values, and mostly the values with the smallest caps. These sets
+are tried first, and a smallest cut finds the others.
 
 Notation: rows[k] = r(I_k), needs[k] = o(I_k), sets[k] = I_k.
 """
@@ -42,7 +42,7 @@ class Cuts:
         )
 
     def is_met_by(self, buckets: Integers) -> bool:
-        """Whether these whole numbers of buckets leave room for every set so far."""
+        """Whether these whole numbers of buckets have room for every set that was found so far."""
         return bool((self.rows @ buckets >= self.needs).all())
 
 
@@ -76,7 +76,7 @@ def find_violated_cuts(problem: Problem, buckets: Reals) -> Cuts | None:
 
 
 def _find_prefixes(problem: Problem, buckets: Reals, order: Integers) -> list[Mask]:
-    """The first values of an order, where they lack the most room: local extremes, worst first."""
+    """Selects the first values of an order, at the lengths where they lack the most room (worst first)."""
     rows = np.minimum(problem.sizes, np.cumsum(problem.floors[order], axis=0))
     needs = np.cumsum(problem.counts[order])
     lacking = needs - rows @ buckets
@@ -89,7 +89,7 @@ def _find_prefixes(problem: Problem, buckets: Reals, order: Integers) -> list[Ma
 
 
 def _find_smallest_cut(problem: Problem, buckets: Reals) -> list[Mask]:
-    """The set that lacks the most room, found by a flow in integers: the numbers of buckets, scaled and rounded."""
+    """Finds the set that lacks the most room, by a flow in integers with scaled and rounded numbers of buckets."""
     scale = 2 ** max(0, (LARGEST_WORD // (problem.total * int(problem.sizes.max()))).bit_length() - 1)
     scale = min(scale, 2**24)
     scaled = np.rint(buckets * scale).astype(np.int64)

@@ -1,7 +1,7 @@
 """Predicts the errors of counts in buckets from the contents of the buckets alone.
 
-The contents follow from the sizes, the caps and the exact counts of the values, all of which are published. So a choice
-that follows these predictions discloses nothing more.
+The contents follow from the sizes, the caps and the exact counts of the values, and all of these are published. So a
+choice based on these predictions discloses nothing more.
 
 Notation: o, W, p as in `bucket_estimation`; the inverse estimate of a count of value x has the variance p(1-p) (o_x²
 (W^-1)_xx - o_x) if a share p of every value is selected.
@@ -23,22 +23,22 @@ from sfumato.mechanisms._bucketization.buckets.shrinkage import Smoothing
 from sfumato.mechanisms.error_at_count import ErrorAtCount, predict_error
 
 SELECTIVITIES = (0.001, 0.01)
-"""The shares of all records that a count selects, at which buckets are compared."""
+"""Buckets are compared for counts that select these shares of all records."""
 
 SCATTER = 0.5
 """The assumption for predictions of `shrunk`: the selected shares of the values differ by half of their mean."""
 
 LEAST_BUCKETS = 1 << 14
 BUCKETS_PER_VALUE = 12
-"""The largest number of sampled buckets; the others are much like them."""
+"""The largest number of sampled buckets. The other buckets are similar to these."""
 MOST_DENSE = 128
 """The largest number of values for which a dense row for each bucket is faster than a list."""
 BLOCK = 1 << 10
-"""The number of rows in one step: they stay in the cache of a core."""
+"""The number of rows in one step, chosen so that they stay in the cache of a core."""
 
 
 class CountErrors:
-    """The errors of counts in buckets that are dealt in some way."""
+    """The errors of counts for one way to deal the buckets."""
 
     def __init__(self, dealing: Dealing, counts: Integers) -> None:
         self.counts = counts.astype(np.float64)
@@ -71,12 +71,12 @@ class CountErrors:
 
     @property
     def _present_growth(self) -> Floats:
-        """The same for the values that occur: by the inverse itself, where it is sound."""
+        """The same factor for the values that occur. It uses the inverse where it is numerically sound."""
         inverse = invert(self._scaled_weights)
         return compute_growth(*self._spectrum) if inverse is None else np.asarray(np.maximum(np.diag(inverse) - 1, 0.0))
 
     def predict_variances(self, rows: Floats) -> Floats:
-        """The variance of the inverse estimate of each value, if this many rows are selected, of every value alike."""
+        """The variance of the inverse estimate of each value, if rows have the same share of every value."""
         return self._compute_variances(rows, np.where(np.isfinite(self.growth), self.growth, self.total))
 
     def predict_set_variances(self, share: float, sets: Sequence[Indices]) -> Floats:
@@ -116,7 +116,10 @@ class CountErrors:
         return Smoothing(self.weights, self.present_counts)
 
     def _predict_errors(self, variances: Callable[[Floats], Floats]) -> tuple[ErrorAtCount, ...]:
-        """The errors at each selectivity; of single records where no value is so frequent."""
+        """The errors at each selectivity.
+
+        If no value is frequent enough, they are the errors of counts of single records.
+        """
         counts = {max(part * self.total, 1.0): None for part in SELECTIVITIES}
         possible_counts = [count for count in counts if count <= self.counts.max()]
         return tuple(self._predict_error(count, variances) for count in possible_counts or [1.0])
@@ -138,8 +141,8 @@ class CountErrors:
     def score(self) -> float:
         """The quantity to minimise: the mean error of the default estimator, on the scale of sampling noise.
 
-        Single records are counted too, so that rare values are not sacrificed for frequent ones. No variance grows by
-        more than the number of records: beyond that a count has no information.
+        Single records are counted too, so that rare values are not sacrificed for frequent ones. The factor of each
+        variance is limited to the number of records, because beyond it a count has no information.
         """
         limited_growth = np.minimum(self.growth, self.total)
 
@@ -153,7 +156,10 @@ class CountErrors:
 
 
 def _count_meetings(dealing: Dealing) -> Floats:
-    """W: how often each two values meet in a bucket, by the size of the bucket; from a sample of many buckets."""
+    """W: how often each two values meet in a bucket, weighted by the size of the bucket.
+
+    If there are many buckets, a sample is used.
+    """
     values = dealing.counts.shape[1]
     tranches, buckets, weights = _sample_buckets(dealing, max(LEAST_BUCKETS, BUCKETS_PER_VALUE * values))
     roots = np.sqrt(weights)
@@ -173,12 +179,15 @@ def _count_meetings(dealing: Dealing) -> Floats:
 
 
 def _sample_buckets(dealing: Dealing, most: int) -> tuple[Integers, Integers, Floats]:
-    """Evenly sampled buckets of every tranche, by tranche and place; with the number each represents, over its size."""
+    """Samples buckets evenly from every tranche.
+
+    Returns their tranches and places, and the number of buckets that each represents, divided by its size.
+    """
     sizes, buckets = dealing.tranche_sizes, dealing.buckets
     _, of_size, tranches = np.unique(sizes, return_inverse=True, return_counts=True)
     sample_sizes = np.minimum(buckets, np.maximum(1, most // len(tranches) // tranches.take(of_size)))
     tranche = np.repeat(np.arange(len(sample_sizes)), sample_sizes)
     number = np.arange(len(tranche)) - (np.cumsum(sample_sizes) - sample_sizes).take(tranche)
-    # The first buckets of tranches have something in common, so each tranche begins elsewhere.
+    # The first buckets of all tranches are similar, so the sample of each tranche begins at another place.
     places = (tranche + number * buckets.take(tranche) // sample_sizes.take(tranche)) % buckets.take(tranche)
     return tranche, places, (buckets / sample_sizes / sizes).take(tranche)

@@ -1,10 +1,11 @@
-"""Walks a finite group near a corner: exact remaining costs, and whole points in order of loss.
+"""Walks a finite group near a corner, with exact remaining costs, to list whole points in order of loss.
 
 `to_go[k][g]` is the smallest cost to bring the element g to 0 with only the moves k, k+1, ... With it, a search that
 takes the moves in order has no dead ends: every entry of its queue ends in a whole point of exactly the promised cost.
 
-A move that costs nothing can be repeated for ever. It is taken fewer times than its order, which brings it back to
-the same element. Whole orders are left to `find_slides`: a whole direction in which a point may be moved at no cost.
+A move that costs nothing could be repeated for ever. The number of its repetitions that lead back to the same element
+is its order, and the walk repeats it fewer times. `find_slides` treats whole orders: they are directions in which a
+point can be moved at no cost.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
 from sfumato.mechanisms._bucketization.buckets.cutting_planes import Cuts, Reals
 from sfumato.mechanisms._bucketization.buckets.relaxation import Point, compute_bucket_losses
 
-# The best whole numbers of buckets near a corner of the relaxation, listed in order of loss.
+# Lists the best whole numbers of buckets near a corner of the relaxation, in order of loss.
 #
 # At a corner, some sizes (the basis) are fixed by as many tight conditions: B x = rhs. Every other point is reached by
 # moves: one bucket more of a size outside the basis, or one record more of room than a tight condition demands. Each
 # move costs a known non-negative amount and shifts D x, D = |det B|, by a known whole vector. So x is whole if and only
-# if the moves together bring D x to 0 modulo D: a walk in a finite group of at most D elements. Shortest walks in it
-# are exact remaining costs, and a best-first search with them lists all whole points in order of loss. The first valid
-# one is the optimum.
+# if the moves together bring D x to 0 modulo D: a walk in a finite group of at most D elements. Shortest walks in this
+# group are exact remaining costs, and a best-first search with these costs lists all whole points in order of loss. The
+# first valid point is the optimum.
 #
 # The corner comes from a float solver. Its inverse is rounded to integers and checked as B * adjugate = D * 1, and all
-# costs are checked to be non-negative, in integers. If a check fails there is no corner, and branch and bound does the
-# work.
+# costs are checked to be non-negative, in integers. If a check fails, there is no usable corner, and branch and bound
+# is used instead.
 #
 # Source: Gomory 1969, "Some polyhedra related to combinatorial problems".
 # Notation: B = basis matrix, D = modulus, adj = D * inverse(B) = adjugate, y = prices, all costs are in units of 1/D.
@@ -64,7 +65,10 @@ class Corner:
 
 
 def find_corner(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
-    """The corner at which the solver stopped, checked in integers; None if it is too large or fails the check."""
+    """The corner at which the solver stopped, checked in integers.
+
+    None if the corner is too large or fails the check.
+    """
     matrix = np.concatenate([problem.sizes[None, :], cuts.rows])
     right_side = np.concatenate([[problem.total], cuts.needs])
     basis_indices = _find_basis(matrix, right_side, compute_bucket_losses(problem), point)
@@ -75,7 +79,7 @@ def find_corner(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
     if inverse is None:
         return None
     modulus, adjugate = inverse
-    # In Python's integers, which do not overflow: price all moves, and test whether the vectors fit into words.
+    # Prices all moves in Python's integers, which do not overflow, and tests whether the vectors fit into words.
     loss, exact, right_side = (
         integers.astype(object) for integers in (compute_bucket_losses(problem), matrix[rows], right_side[rows])
     )
@@ -104,7 +108,7 @@ def find_corner(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
 def _find_basis(
     matrix: Integers, right_side: Integers, loss: Integers, point: Point
 ) -> tuple[Integers, Integers] | None:
-    """The rows and columns of a basis: those in use, completed by tight rows or by sizes of zero reduced cost."""
+    """The rows and columns of a basis. Tight rows or sizes of zero reduced cost complete those in use."""
     prices = np.concatenate([[point.record_price], point.prices])
     is_priced = np.concatenate([[True], point.prices > POSITIVE])
     is_tight = np.abs(matrix @ point.buckets - right_side) <= POSITIVE * np.maximum(1, right_side)
@@ -128,7 +132,7 @@ def _add_independent_rows(matrix: Integers, rows: Integers, candidates: Integers
 
 
 def _compute_adjugate(basis: Integers) -> tuple[int, Objects] | None:
-    """The positive determinant D and D * inverse, in integers and checked; None if there is none of usable size."""
+    """The positive determinant D and D * inverse, in integers and checked. None if D is zero or too large."""
     floats = basis.astype(np.float64)
     determinant = abs(float(np.linalg.det(floats)))
     if determinant > LARGEST_MODULUS:
@@ -160,7 +164,10 @@ class Walks:
 
 
 def build_walks(corner: Corner) -> Walks | None:
-    """Numbers the elements that moves can reach; None if 0 is not among them, so that no whole point exists."""
+    """Numbers the elements that moves can reach.
+
+    None if 0 is not among these elements, because then no whole point exists.
+    """
     elements, next_elements = _list_elements(corner)
     zero = np.flatnonzero(~elements.any(axis=1))
     if not len(zero):
@@ -169,7 +176,8 @@ def build_walks(corner: Corner) -> Walks | None:
     remaining_costs[-1, zero[0]] = 0
     orders = tuple(_compute_order(step) for step in next_elements)
     for move in reversed(range(len(corner.costs))):
-        # The cheapest of taking a move 0, 1, ..., order - 1 times first; each round doubles the covered number.
+        # Finds the cheapest number of repetitions (0, 1, ..., order - 1) of a move. Each round doubles the covered
+        # number.
         least, step, covered = remaining_costs[move + 1], next_elements[move], 1
         while covered < orders[move]:
             moved_costs = least[step]
@@ -206,7 +214,7 @@ def _make_keys(vectors: Integers) -> Sequence[object]:
 
 
 def _compute_order(step: Integers) -> int:
-    """The number of repetitions that bring a move back to its start; the same from every element."""
+    """The number of repetitions that bring a move back to its start. It is the same from every element."""
     place, count = int(step[0]), 1
     while place:
         place, count = int(step[place]), count + 1
@@ -238,7 +246,7 @@ class WholePoint:
 
 
 def generate_whole_points(corner: Corner, walks: Walks) -> Iterator[WholePoint]:
-    """Generates all whole points, up to slides, in order of loss."""
+    """Generates all whole points in order of loss; points that differ by slides are generated once."""
     first = PartialWalk(int(walks.remaining_costs[0, walks.start]), 0, 0, 0, walks.start, 0, 0, None)
     queue, tickets = [first], itertools.count(1)
     while queue:
@@ -249,7 +257,7 @@ def generate_whole_points(corner: Corner, walks: Walks) -> Iterator[WholePoint]:
         # Go on to the next move ...
         least_cost = paid_cost + int(walks.remaining_costs[move + 1, element])
         steps = [PartialWalk(least_cost, depth - 1, next(tickets), move + 1, element, paid_cost, 0, trail)]
-        # ... or repeat this move, unless it costs nothing and would come full circle.
+        # ... or repeat this move, unless it costs nothing and would return to its start.
         cost, repeats = corner.costs[move], repeats + 1
         if cost or repeats < walks.orders[move]:
             next_element = int(walks.next_elements[move, element])

@@ -1,10 +1,10 @@
 """Finds the setting of smallest loss over any number of sizes, with a proof.
 
-Claim: the setting is valid, no valid setting has less loss than `bound`, and both are established in integers. Where
-`bound` equals the loss, the setting is optimal. Float solvers only propose.
-Source: Wang 2014, section 6.1, states the problem with a variable per value and size; here it is projected on the
-numbers of buckets (`capacity_cuts`), relaxed (`relaxation`), and solved by listing whole points near the relaxation's
-corner (`group_walk`) or, where that does not apply, by branch and bound.
+Claim: the setting is valid, and no valid setting has less loss than `bound`. Both facts are proven in integers. If
+`bound` equals the loss, the setting is optimal. Float solvers only propose solutions.
+Source: Wang 2014, section 6.1, states the problem with a variable per value and size; here the problem is projected on
+the numbers of buckets (`capacity_cuts`), relaxed (`relaxation`), and solved by listing whole points near the
+relaxation's corner (`group_walk`), or by branch and bound if there is no usable corner.
 Notation: b_S = buckets[S], S = size, |T| = total.
 """
 
@@ -47,11 +47,11 @@ from sfumato.mechanisms._bucketization.buckets.relaxation import (
     solve,
 )
 
-# Branch and bound over numbers of buckets, where the corner search does not apply.
+# Branch and bound over numbers of buckets, used if the corner search is not possible.
 #
-# A float solver proposes a first setting and the point to branch at; only bounds in integers discard boxes. The search
-# ends when nothing better can be left, or after a fixed number of nodes; then the answer has the bound of the open
-# boxes. It uses no clock, so the same problem always gets the same answer.
+# A float solver proposes a first setting and the point to branch at, but only bounds in integers discard boxes. The
+# search ends when no better setting can remain, or after a fixed number of nodes. In the second case the answer has the
+# bound of the open boxes. The search uses no clock, so the same problem always gets the same answer.
 
 WHOLE_TOLERANCE = 1e-6
 NODES = 200
@@ -62,14 +62,17 @@ PROPOSAL_GAP = 1e-4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchResult:
-    """The best valid numbers of buckets, if any, and a proven lower bound of the loss; no bound if nothing is valid."""
+    """The best valid numbers of buckets, if any, and a proven lower bound of the loss.
+
+    There is no bound if nothing is valid.
+    """
 
     buckets: Integers | None
     bound: int | None
 
 
 class Search:
-    """The open boxes in order of their bounds, the best answer so far, and the cuts learnt on the way."""
+    """The state of the search: the open boxes in order of their bounds, the best answer and the cuts so far."""
 
     def __init__(self, problem: Problem, cuts: Cuts) -> None:
         self._problem = problem
@@ -80,7 +83,7 @@ class Search:
         self._box_count = 0
 
     def run(self, bound: int, nodes: int = NODES) -> SearchResult:
-        """Searches from the whole problem, whose loss is at least `bound`."""
+        """Starts the search with the whole problem, whose loss is at least `bound`."""
         self._best_buckets = self._propose()
         self._push(bound, Box.of(self._problem))
         while self._open_boxes and self._open_boxes[0][0] < self._find_loss_limit() and self._box_count < nodes:
@@ -95,7 +98,7 @@ class Search:
         """Settles a box, or splits it in two."""
         point = solve(self._problem, self._cuts, box)
         if point is None:
-            # If the solver finds nothing, that is no proof.
+            # A solver that finds nothing does not prove that there is no solution.
             sizes, total = self._problem.sizes, self._problem.total
             is_empty = (box.low > box.high).any() or int(sizes @ box.high) < total or int(sizes @ box.low) > total
             if not is_empty and prove_empty(self._problem, self._cuts, box) is None:
@@ -117,7 +120,7 @@ class Search:
         self._push(bound, Box(box.low, high))
 
     def _try_whole(self, bound: int, box: Box, buckets: Integers) -> None:
-        """Takes valid numbers as the best; learns a cut from others and tries again."""
+        """Takes valid numbers as the best answer. Invalid numbers give a new cut, and the box is tried again."""
         is_stuck = fill(self._problem, buckets).is_stuck
         if is_stuck.any():
             self._cuts = self._cuts.join(make_cut(self._problem, is_stuck))
@@ -125,15 +128,15 @@ class Search:
         elif int(self._problem.sizes @ buckets) == self._problem.total:
             if self._compute_loss(buckets) < self._find_loss_limit():
                 self._best_buckets = buckets
-            # The solver's optimum of this box may be off by its rounding: only its bound is certain.
+            # Rounding may make the solver's optimum of this box slightly wrong; only the bound is certain.
             if bound < self._compute_loss(buckets):
                 self._unsettled_bounds.append(bound)
         else:
             self._unsettled_bounds.append(bound)
 
     def _propose(self) -> Integers | None:
-        """Whole numbers from a float solver, valid by our own check; each refusal teaches a cut."""
-        from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - loads slowly, and is rarely needed
+        """Whole numbers from a float solver that pass our own check. Each invalid proposal gives a new cut."""
+        from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - scipy loads slowly, and is rarely needed
 
         problem, box = self._problem, Box.of(self._problem)
         for _ in range(PROPOSALS):
@@ -189,7 +192,7 @@ class Optimum:
 
 
 def find_optimal_setting(problem: Problem) -> Optimum:
-    """Finds the valid setting of smallest loss, or as near to it as the search gets in bounded time."""
+    """Finds the valid setting of smallest loss, or the best setting that a bounded search finds."""
     sizes = problem.sizes.tolist()
     if not sizes:
         raise NoBucketingError(NothingFits(tuple(np.flatnonzero(problem.counts).tolist()), 0, None))
@@ -215,9 +218,10 @@ def find_optimal_setting(problem: Problem) -> Optimum:
 
 
 def find_least_maximum(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int) -> int | None:
-    """Finds the smallest maximum bucket size above `largest` that allows an answer; None if beyond the tried range.
+    """Finds the smallest maximum bucket size above `largest` that allows a solution; None if no tried size does.
 
-    More sizes never hurt, so doubling finds one that works and bisection the smallest.
+    A larger maximum never rules out a solution. So doubling finds a maximum that works, and bisection finds the
+    smallest.
     """
     limit = min(sum(counts), smallest + SIZES_TRIED)
     failing_size, working_size = largest, largest
@@ -256,7 +260,7 @@ def add_remedy(
 
 
 def _explain_infeasibility(problem: Problem, cuts: Cuts) -> NothingFits | NoCombination:
-    """Names the set of values with the largest weight in the proof that there is no room."""
+    """Returns the set of values with the largest weight in the proof that there is no room."""
     prices = prove_empty(problem, cuts, Box.of(problem))
     largest = int(problem.sizes[-1])
     if prices is None:
@@ -266,7 +270,7 @@ def _explain_infeasibility(problem: Problem, cuts: Cuts) -> NothingFits | NoComb
 
 
 def _search_near_corner(problem: Problem, relaxed: Relaxation, corner: Corner) -> Optimum | None:
-    """The first valid whole point near the corner; None if it is not among the first thousands."""
+    """The first valid whole point near the corner; None if it is not among the first few thousand points."""
     walks = build_walks(corner)
     if walks is None:
         raise NoBucketingError(NoCombination(int(problem.sizes[-1]), None))
@@ -290,7 +294,7 @@ def _search_along(
 ) -> tuple[Integers | None, Cuts]:
     """The first valid point along a free direction; with no direction, the point itself.
 
-    A point that meets all cuts so far and is not valid teaches a cut, which moves the first allowed point on.
+    A point that meets all cuts but is not valid gives a new cut, so the first allowed point lies further on.
     """
     direction = free_directions[0] if len(free_directions) else np.zeros_like(start)
     while True:

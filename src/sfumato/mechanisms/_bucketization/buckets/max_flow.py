@@ -1,9 +1,9 @@
 """Finds a largest flow from values to bucket sizes, in integers.
 
 Value i sends at most supplies[i] records, at most lanes[i, s] of them to size s, and size s takes at most drains[s].
-There are few sizes and many values, so a path of the search is a row of sizes. A step from one size to the next moves
-records of any values. All values are processed at once, and a search reads the matrix once for each size on its way.
-Paths are shortest first, which bounds their number by the number of sizes alone.
+There are few sizes and many values, so a path of the search is a sequence of sizes. A step from one size to the next
+moves records of any values. All values are processed at once, and a search reads the matrix once for each size on the
+path. Shortest paths come first, so the number of paths is bounded by the number of sizes alone.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flow:
-    """The sent records, and the values on the source's side of a smallest cut: none if everything was sent."""
+    """The sent records, and the values on the source's side of a smallest cut (none if everything was sent)."""
 
     amounts: Integers
     is_stuck: Mask
 
 
 def find_largest_flow(supplies: Integers, lanes: Integers, drains: Integers) -> Flow:
-    """Sends as much as possible; the stuck records prove that more is impossible."""
+    """Sends as many records as possible. The remaining records prove that no more can be sent."""
     amounts = _guess_flow(supplies, lanes, drains)
     while True:
         remaining, free = supplies - amounts.sum(axis=1), drains - amounts.sum(axis=0)
@@ -39,7 +39,10 @@ def find_largest_flow(supplies: Integers, lanes: Integers, drains: Integers) -> 
 
 
 def _guess_flow(supplies: Integers, lanes: Integers, drains: Integers) -> Integers:
-    """Fills the sizes in ascending order: values with no room later get all, the others even shares of the rest."""
+    """Fills the sizes in ascending order.
+
+    Values without room in later sizes are sent completely, and the others share the remaining room evenly.
+    """
     amounts = np.zeros_like(lanes)
     remaining = supplies.copy()
     later = lanes.sum(axis=1)
@@ -66,7 +69,7 @@ def _split_evenly(amount: int, most: Integers) -> Integers:
 
 
 def share_out(amount: int | Integers, most: Integers) -> Integers:
-    """Serves entries in order until the amount is used up; of several rows, each with an amount of its own."""
+    """Serves the entries of each row in order, until the amount of the row is used up."""
     before = np.cumsum(most, axis=-1) - most
     served: Integers = np.clip(np.asarray(amount)[..., None] - before, 0, most)
     return served
@@ -96,8 +99,8 @@ def _send_along(
 ) -> None:
     """Sends as much as possible along one path through the levels.
 
-    The path is found backwards: from the last level's size with most free room, each time to the size from which most
-    records can move over.
+    The path is found backwards. It starts at the size of the last level with most free room, and goes each time to the
+    size from which most records can move.
     """
     last = levels[-1]
     path = [int(last[np.argmax(free[last])])]

@@ -1,14 +1,14 @@
-"""Assigns a record to a bucket: a closed form of its value and its slot among the records of that value.
+"""Assigns a record to a bucket, by a closed form of its value and its slot among the records with this value.
 
 The buckets of one size are dealt in tranches. In a tranche the records stand in a row, value after value, and the
 record at position p goes to bucket p modulo the number of buckets. So every bucket gets exactly its size, and of each
 value the floor or the ceiling of its share. A value with v records in b buckets has at most ceil(v / b) <= c(S) in
-each, as long as v <= c(S) * b. Nothing is remembered between records, so batches can be dealt in any order.
+each, as long as v <= c(S) * b. The closed form needs no state between records, so batches can be dealt in any order.
 
-`round_robin` deals each size in one tranche, in the order of the values: neighbouring buckets are nearly alike.
-`deal_tranches` deals it in many, each with an order of its own, and lets tranches trade records first. Buckets then
-differ as much as at random, and the caps hold exactly too. The caller must shuffle the slots: slots in file order would
-disclose the bucket of each record.
+`round_robin` deals each size in one tranche, in the order of the values, so neighbouring buckets are similar.
+`deal_tranches` deals each size in many tranches, each with its own order of the values, and first lets tranches trade
+records. Buckets then differ as much as random buckets, and the caps hold exactly. The caller must shuffle the slots,
+because slots in file order would disclose the bucket of each record.
 
 Source: Wang 2014, eq. (4.1) and Lemma 3, for `round_robin`; `deal_tranches` is ours.
 Notation: S = sizes, b = buckets, v = counts, c(S) = floors.
@@ -33,12 +33,14 @@ from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment,
 from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
 from sfumato.mechanisms._bucketization.buckets.max_flow import share_out
 
-# Sorts many short columns at once: whole rows are compared, in an order that sorts any contents.
+# Sorts many short columns at once, by comparing whole rows in an order that sorts any contents.
 #
 # Source: the odd-even merge exchange of Batcher 1968.
 
 FEW = 1 << 11
-"""Up to this many columns are sorted one by one: comparing rows would take as long for a single one."""
+"""Up to this many columns are sorted one by one, because comparing rows takes as long for a single column as for
+many.
+"""
 
 
 def sort_columns(rows: UInts) -> None:
@@ -55,12 +57,15 @@ def sort_columns(rows: UInts) -> None:
 
 @cache
 def list_exchanges(size: int) -> tuple[tuple[int, int], ...]:
-    """Lists the pairs of places to compare, in order, so that the smaller number comes first."""
+    """Lists, in order, the pairs of places to compare and swap so that the smaller number comes first."""
     return tuple(_generate_exchanges(size))
 
 
 def _generate_exchanges(size: int) -> Iterator[tuple[int, int]]:
-    """Merges neighbours that are sorted, then neighbours twice as long; pairs in a merge come ever nearer."""
+    """Merges sorted neighbours, then neighbours twice as long, and so on.
+
+    Within a merge, the compared places come ever nearer.
+    """
     merged_length = 1
     while merged_length < size:
         gap = merged_length
@@ -105,7 +110,7 @@ class Dealing:
     starts: Integers
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickles it without its tables, which may be as long as the table of the records."""
+        """Pickles the assignment without its tables, which may be as long as the table of the records."""
         return Dealing, (self.tranches, self.counts, self.starts)
 
     @cached_property
@@ -130,7 +135,7 @@ class Dealing:
 
     @property
     def clear_records(self) -> int:
-        """The number of records in buckets of one value, which discloses the value of each of them."""
+        """The number of records in buckets with one value. The release discloses the value of each of these records."""
         sizes = self.tranche_sizes[:, None]
         rounds, more = np.divmod(self.counts, self.buckets[:, None])
         whole = np.where(rounds == sizes, self.buckets[:, None], np.where(rounds == sizes - 1, more, 0))
@@ -190,10 +195,10 @@ class Dealing:
 
     @cached_property
     def _slot_runs(self) -> tuple[Runs, UInts, UInts, UInts]:
-        """The slots of all values in one row: for each value a run in every tranche.
+        """The slots of all values in one row, with a run in every tranche for each value.
 
         Also returns the start of each value's slots, the tranche of each run, and the offset from its slots to
-        positions in the tranche. The offset may be negative: the type wraps, and the sum wraps back.
+        positions in the tranche. A negative offset wraps around in its unsigned type, and the sum wraps back.
         """
         runs = Runs(self.counts.T.ravel())
         before = np.cumsum(self.counts, axis=0) - self.counts
@@ -253,7 +258,7 @@ class Dealing:
         whole, more, first = (numbers.take(tranches, axis=0) for numbers in self._rounds)
         number = self.buckets.astype(first.dtype).take(tranches)[:, None]
         after = buckets.astype(first.dtype)[:, None] - first
-        after = np.minimum(after, after + number)  # a negative number wraps, and is huge
+        after = np.minimum(after, after + number)  # a negative number wraps around and becomes huge
         whole += after < more
         return whole
 
@@ -267,7 +272,7 @@ class Dealing:
 
 
 def _compute_starts(lengths: Integers) -> Integers:
-    """The start of each in a common row."""
+    """The start of each run in the common row."""
     starts: Integers = np.cumsum(lengths) - lengths
     return starts
 
@@ -275,7 +280,7 @@ def _compute_starts(lengths: Integers) -> Integers:
 def deal_out(
     assignment: Assignment, floors: Integers, dealing_method: DealingMethod, draws: Draws, name: str
 ) -> Dealing:
-    """Deals the records of an assignment; the orders of the tranches are keyed."""
+    """Deals the records of an assignment. The key determines the orders of the tranches."""
     if dealing_method is DealingMethod.ROUND_ROBIN:
         return deal_round_robin(assignment)
     tranches = divide_into_tranches(assignment.setting, len(floors))
@@ -303,7 +308,7 @@ def divide_into_tranches(setting: Setting, values: int) -> tuple[Tranche, ...]:
 
 
 def deal_tranches(assignment: Assignment, floors: Integers, tranches: tuple[Tranche, ...], orders: Integers) -> Dealing:
-    """Deals each tranche in its own order of the values, after trades between tranches of the same size.
+    """Deals each tranche in its own order of the values, after tranches with the same bucket size have traded records.
 
     `floors[value, size]` are those of the setting's sizes; `orders[tranche]` is a random permutation of the values.
     """
@@ -336,8 +341,8 @@ def _compute_shares(counts: Integers, buckets: Integers) -> Integers:
 def _trade_records(counts: Integers, most: Integers, orders: Integers) -> Integers:
     """Lets each two tranches whose numbers differ in one binary digit swap records, digit by digit.
 
-    Early values of the first one's order go to it, late ones to the second. Half of what the caps allow is swapped. A
-    full swap would leave tranches that have a value up to its cap or not at all.
+    Values that are early in the first tranche's order go to the first tranche, and late values to the second. Half of
+    what the caps allow is swapped. After a full swap, tranches would have a value up to its cap or not at all.
     """
     numbers, values = np.arange(len(counts)), orders.shape[1]
     half_count, traded_counts, room = values // 2, counts.flatten(), most.flatten()

@@ -1,9 +1,9 @@
-"""The linear programme over numbers of buckets, and the bounds that its answer proves in integers.
+"""Solves the linear programme over numbers of buckets, and proves bounds in integers from its solution.
 
 The solver works in floating point, so its answer is a proposal. Its dual prices, rounded to multiples of 2^-40, give a
 valid bound whatever they are. For y >= 0 and any z,
     loss = w b >= z |T| + y needs + (w - z S - y rows) b >= z |T| + y needs + sum of min(d low, d high)
-where d = w - z S - y rows and low <= b <= high. That is evaluated in integers of any length.
+where d = w - z S - y rows and low <= b <= high. This bound is evaluated in integers of any length.
 
 Notation: w_S = (S-1)² = weights, b = buckets, y = prices of the cuts, z = price of a record, d = reduced.
 """
@@ -30,9 +30,9 @@ from sfumato.mechanisms._bucketization.buckets.cutting_planes import (
     make_single_value_cuts,
 )
 
-# Linear programmes, solved directly by HiGHS: loading scipy, which includes it too, takes longer than planning.
+# Solves linear programmes with HiGHS directly, because loading scipy takes longer than planning.
 
-# A solver without output: lines of its C code must not mix with those of a command.
+# The output of the solver is discarded, because its lines must not mix with those of a command.
 
 STANDARD_OUTPUT = 1
 _ONE_AT_A_TIME = Lock()
@@ -42,8 +42,8 @@ _ONE_AT_A_TIME = Lock()
 def silence_output() -> Iterator[None]:
     """Discards everything written to the standard output of the process, in any language.
 
-    HiGHS has an option for silence, but some of its lines ignore it. Output of other threads during this time is lost
-    too, so only a call of the solver belongs in here.
+    HiGHS has an option to print nothing, but prints some lines anyway. Output of other threads during this time is lost
+    too, so use this for a call of the solver only.
     """
     with _ONE_AT_A_TIME:
         try:
@@ -58,7 +58,7 @@ def silence_output() -> Iterator[None]:
         try:
             yield
         finally:
-            _flush()  # otherwise the buffer of C would be written later, when the output is restored
+            _flush()  # otherwise C would write its buffer after the output is restored
             os.dup2(saved_output, STANDARD_OUTPUT)
             os.close(saved_output)
 
@@ -77,7 +77,7 @@ DUAL = 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Programme:
-    """Costs to minimise, of numbers within bounds, whose sums by rows are within bounds too."""
+    """A linear programme: costs to minimise, bounds of the numbers, and bounds of their sums by row."""
 
     costs: Floats
     bounds: tuple[Floats, Floats]
@@ -94,7 +94,7 @@ class PricedNumbers:
 
 
 def solve_programme(programme: Programme) -> PricedNumbers | None:
-    """The cheapest numbers, as the dual simplex method finds them; None if there are none."""
+    """The cheapest numbers, found by the dual simplex method; None if there is no solution."""
     import highspy  # noqa: PLC0415 - few commands need it
 
     solver = highspy.Highs()  # type: ignore[no-untyped-call]
@@ -152,7 +152,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relaxation:
-    """The relaxation's best point under all cuts, the cuts used, and a proven bound; no point if there is none."""
+    """The best point of the relaxation under all cuts (if there is one), the cuts used, and a proven bound."""
 
     point: Point | None
     cuts: Cuts
@@ -188,10 +188,10 @@ def prove_lower_bound(problem: Problem, cuts: Cuts, box: Box, point: Point) -> i
 
 
 def prove_empty(problem: Problem, cuts: Cuts, box: Box) -> Reals | None:
-    """Prices of the cuts that prove the box empty; None if there is no such proof.
+    """Finds prices of the cuts that prove the box empty; None if there is no such proof.
 
-    Costs are 0 here, so a valid point costs 0, and a bound of 1 leaves nothing. The prices come from a programme in
-    which every cut may fall short, at a price of 1 for each missing record.
+    All costs are 0 here, so a valid point would cost 0, and a bound of 1 proves that there is none. The prices come
+    from a programme in which every cut may be violated, at a price of 1 for each missing record.
     """
     nothing = np.zeros_like(problem.sizes)
     point = _call_solver(problem, cuts, box, nothing, 1.0)
@@ -201,7 +201,7 @@ def prove_empty(problem: Problem, cuts: Cuts, box: Box) -> Reals | None:
 
 
 def _call_solver(problem: Problem, cuts: Cuts, box: Box, costs: Integers, penalty: float | None) -> Point | None:
-    """Calls the solver; with a penalty, cuts may fall short at that price per record."""
+    """Calls the solver. With a penalty, cuts may be violated at that price for each missing record."""
     sizes, slack_count = len(problem.sizes), 0 if penalty is None else len(cuts.needs)
     answer = solve_programme(
         Programme(
@@ -237,5 +237,5 @@ def _compute_dual_value(problem: Problem, cuts: Cuts, box: Box, point: Point, co
 
 
 def _convert_to_exact(integers: Integers) -> Objects:
-    """Converts to Python's integers, which do not overflow."""
+    """Converts an array to Python's integers, which do not overflow."""
     return integers.astype(object)

@@ -1,10 +1,10 @@
-"""Shrinks the selected share of each value towards that of all records, as far as buckets cannot separate them.
+"""Shrinks the selected share of each value towards that of all records, as far as buckets cannot separate values.
 
 The model: the shares of the values scatter around the overall share. The amount of scatter is estimated by maximum
-likelihood from all values of the same condition. Given that, the share of a value is the best linear prediction from
-all buckets. If the values scatter no more than at random, a count from such shares is the plain estimate of the papers.
-If they scatter far more, it is that of the inverse. In between, each direction in which buckets differ is used in
-proportion to its information. Nothing is inverted, so nearly equal buckets do no harm.
+likelihood from all values of the same condition. Given this amount, the share of a value is its best linear prediction
+from all buckets. If the shares scatter no more than at random, a count is the plain estimate of the papers. If the
+shares scatter far more, the count is that of the inverse. In between, each direction in which buckets differ is used in
+proportion to its information. No matrix is inverted, so nearly equal buckets cause no problem.
 
 Source: ours; the guess is the best linear prediction of a mixed model (Robinson 1991), with an empirical prior.
 Notation: o_y = all records with value y, W_xy as in `bucket_estimation`, e = what the selected records tell, p = the
@@ -30,8 +30,9 @@ class Smoothing:
 
     def __init__(self, meeting: Floats, counts: Floats) -> None:
         self.counts, self.record_count = counts, float(counts.sum())
-        # Frequent values scatter less than rare ones, but not by as much as their samples do. Between the two extremes,
-        # 1 and 1 / o, the root was the best or next to it on every table that was tried.
+        # The shares of frequent values scatter less than those of rare values, but the difference is smaller than in
+        # random samples. Between the extremes 1 and 1 / o, the root was the best or second-best choice on every tried
+        # table.
         self.scatter = np.sqrt(counts.mean() / np.maximum(counts, 1)) if len(counts) else counts
         self.roots = np.sqrt(self.scatter)
         eigenvalues, self.directions = np.linalg.eigh(meeting * np.outer(self.roots, self.roots))
@@ -41,7 +42,7 @@ class Smoothing:
         self.ratios = RATIOS / most if most else RATIOS
 
     def estimate_ratios(self, expected_counts: Floats, means: Floats, variances: Floats) -> Floats:
-        """For each line the r of the largest likelihood, given the selected records, and p and s² of each."""
+        """For each line, the r with the largest likelihood, given the selected records and the p and s² of the line."""
         eigenvalues = self.eigenvalues[self.is_informative]
         squares = self._project(expected_counts, means)[:, self.is_informative] ** 2 / eigenvalues
         noise = np.where(variances > 0, variances, np.inf)
@@ -57,7 +58,7 @@ class Smoothing:
         return np.asarray(means[:, np.newaxis] + pull * solved)
 
     def predict_variances(self, ratios: Floats, values: Indices) -> Floats:
-        """The expected squared error of each predicted share, each at an r of its own, for an s² of 1."""
+        """The expected squared error of each predicted share at its own r, for an s² of 1."""
         precisions = self.directions[values] ** 2 / self.roots[values, np.newaxis] ** 2
         reduction = (precisions * (self.eigenvalues / (1 + np.outer(ratios, self.eigenvalues)))).sum(axis=1)
         prior_variances = ratios * self.scatter[values] + 1 / self.counts[values]

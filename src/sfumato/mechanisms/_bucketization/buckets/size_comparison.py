@@ -1,4 +1,4 @@
-"""Compares ways to make buckets by the errors of their counts and their loss."""
+"""Compares choices of bucket sizes by the errors of counts and by the loss."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sfumato.mechanisms.capabilities import PlanTable
 from sfumato.mechanisms.error_at_count import ErrorAtCount
 
 MOST_LISTED = 5
-"""The number of ways shown to people, and of sizes shown for each."""
+"""The number of choices shown to people, and the number of sizes shown for each choice."""
 
 SEARCHES = {"two": "two sizes", "multi": "several sizes", "optimal": "least loss"}
-"""The compared searches for sizes, in words."""
+"""The names of the compared search methods, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankedChoice:
-    """A compared way to make buckets: the search that found it, its loss, and the errors of counts."""
+    """A compared choice of buckets: the search that found it, its loss, and the errors of counts."""
 
     method: str
     smallest: int
@@ -51,8 +51,8 @@ class RankedChoice:
 def predict_errors(counts: Sequence[int], choice: Choice, dealing_method: DealingMethod) -> CountErrors:
     """The errors of counts, from buckets like those to be published.
 
-    Counts, caps and sizes are published, and the random part of these buckets follows from the counts. So a choice by
-    these errors discloses nothing, and anyone can repeat it.
+    Counts, caps and sizes are published, and the random part of these buckets follows from the counts. So a choice
+    based on these errors discloses nothing, and anyone can repeat the choice.
     """
     value_counts = np.array(counts, dtype=np.int64)
     public = Draws(hashlib.sha256(value_counts.tobytes()).digest(), is_test=True)
@@ -100,7 +100,11 @@ def make_tables(ranked_choices: Sequence[RankedChoice]) -> list[PlanTable]:
     ]
     errors = [f"standard error of a count of {error.count:,.0f}" for error in least_lossy.errors]
     return [
-        PlanTable("compared sizes, in order of error; the first are used:", ("search", "sizes", "loss", *errors), rows)
+        PlanTable(
+            "Compared bucket sizes, ordered by error. The sizes in the first line are used:",
+            ("search", "sizes", "loss", *errors),
+            rows,
+        )
     ]
 
 

@@ -23,7 +23,7 @@ from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_si
 
 
 def find_best_size(problem: Problem) -> Setting:
-    """The valid setting of one size with the smallest loss."""
+    """Finds the valid setting with one bucket size that has the smallest loss."""
     for column, size in enumerate(problem.sizes.tolist()):
         buckets, rest = divmod(problem.total, size)
         if not rest and (problem.counts <= problem.floors[:, column] * buckets).all():
@@ -37,9 +37,12 @@ HEURISTICS = {"one": find_best_size, "two": find_best_two_sizes, "multi": split_
 METHODS = (*HEURISTICS, "optimal")
 
 SMALLEST_SIZES = (3, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48)
-"""The number of smallest sizes that are tried besides the smallest allowed one."""
+"""The number of values for the smallest size that are tried besides the smallest allowed size."""
 MANY_VALUES = 150
-"""From this many values on, half of the sizes are left out, and so is the optimum, which is slow to find there."""
+"""With this many values or more, half of the sizes are left out.
+
+The optimum is left out too, because finding it would take long.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,14 +67,14 @@ class Choice:
 def choose(
     counts: Sequence[int], caps: Sequence[Fraction], method: str, *, smallest: int = 2, largest: int = 50
 ) -> Choice:
-    """Chooses buckets of `smallest` to `largest` records; `Blocked` names the reason if there are none."""
+    """Chooses buckets of `smallest` to `largest` records. If there is no solution, raises `Blocked` with the reason."""
     try:
         problem = pose(counts, caps, smallest, largest)
         if method == "optimal":
             optimum = find_optimal_setting(problem)
         else:
             setting = HEURISTICS[method](problem)
-            optimum = Optimum(setting, relax(problem).bound)  # a bound to judge it by
+            optimum = Optimum(setting, relax(problem).bound)  # a bound of the loss, to judge the setting
     except NoBucketingError as blocked:
         raise add_remedy(blocked, counts, caps, smallest, largest) from None
     return _make_choice(problem, optimum.setting, optimum.bound)
@@ -84,10 +87,13 @@ def _make_choice(problem: Problem, setting: Setting, bound: int) -> Choice:
 def list_choices(
     counts: Sequence[int], caps: Sequence[Fraction], *, smallest: int = 2, largest: int = 50
 ) -> dict[tuple[str, int], Choice]:
-    """Lists different choices of buckets, by a method and a smallest size that find each; `Blocked` if none.
+    """Lists different choices of buckets, each with the method and the smallest size that found it.
 
-    The smallest loss means small buckets for frequent values, so the rest, in large ones, are nearly alike. The larger
-    the smallest bucket, the more the buckets can differ. The caller decides which choice is best.
+    Raises `Blocked` if there is none.
+
+    The smallest loss means small buckets for frequent values. The other values are in large buckets, which are then
+    similar. The larger the smallest bucket is, the more the buckets can differ. The caller decides which choice is
+    best.
     """
     keys_by_setting: dict[Setting, tuple[str, int]] = {}
     try:

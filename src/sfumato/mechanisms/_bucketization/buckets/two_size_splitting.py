@@ -1,4 +1,6 @@
-"""Makes buckets of many sizes by repeated splits in two; for comparison with `optimal`, which is better and as fast.
+"""Makes buckets of many sizes by repeated splits into two sizes.
+
+It serves for comparison; `optimal` is better and as fast.
 
 Source: Wang 2014, Programs 5.1 and 6.1, repaired as docs/errata.md says: the leaves' settings are united, and a first
 split must exist. The thesis leaves open in which order records move between parts, and the result depends on it; here
@@ -23,13 +25,13 @@ Part = tuple[Problem, Setting]
 
 
 def split_top_down(problem: Problem) -> Setting:
-    """Splits the best two sizes further while a part gains by it."""
+    """Starts with the best two sizes, and splits a part further as long as this lowers its loss."""
     *_, last = generate_rounds(problem)
     return last
 
 
 def generate_rounds(problem: Problem) -> Iterator[Setting]:
-    """Generates the best two sizes, and the results of their splits, until no part gains any more."""
+    """Generates the best two sizes and the results of splitting them, until no split lowers the loss."""
     leaves: list[Setting] = []
     open_parts = _divide_records(problem, find_best_two_sizes(problem))
     while open_parts:
@@ -40,7 +42,7 @@ def generate_rounds(problem: Problem) -> Iterator[Setting]:
 
 
 def _split(problem: Problem, setting: Setting) -> list[Part]:
-    """The parts of some records that lose less when they are split; none if they do not."""
+    """Splits some records into two parts with a smaller loss; returns nothing if no split has a smaller loss."""
     try:
         finer = find_best_two_sizes(problem)
     except NoBucketingError:
@@ -58,7 +60,10 @@ def _divide_records(problem: Problem, setting: Setting) -> list[Part]:
 
 
 def fill_second_part(problem: Problem, setting: Setting) -> Integers:
-    """Program 5.1: records without room in the first size go to the second, then values in order until it is full."""
+    """Program 5.1: records without room in the first size go to the second size.
+
+    Then values follow in order until the second size is full.
+    """
     (small, first), (large, second) = setting.pairs
     columns = np.searchsorted(problem.sizes, [small, large])
     room = problem.floors[:, columns] * np.array([first, second])

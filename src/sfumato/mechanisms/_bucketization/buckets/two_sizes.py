@@ -39,7 +39,7 @@ class Trades:
 
 
 def find_best_two_sizes(problem: Problem) -> Setting:
-    """The valid setting of at most two sizes with the smallest loss; among equals, the smallest sizes."""
+    """Finds the valid setting of at most two sizes with the smallest loss. Small sizes are preferred in a tie."""
     limits, total = count_fillable_buckets(problem).tolist(), problem.total
     best = None
     if len(problem.sizes) == 1:  # there is no pair to try
@@ -49,7 +49,7 @@ def find_best_two_sizes(problem: Problem) -> Setting:
             best = Setting.of([(size, buckets)])
     for low, size in enumerate(problem.sizes.tolist()):
         if best is not None and total * (size - 1) ** 2 >= best.loss * size:
-            break  # the larger a bucket, the more it loses for each record
+            break  # a larger bucket has a larger loss for each record
         for high in range(low + 1, len(problem.sizes)):
             better = _find_best_of_pair(problem, total, (low, high), limits, best)
             best = best if better is None else better
@@ -72,7 +72,9 @@ def list_pairs(total: int, small: int, large: int) -> Trades | None:
 
 
 def count_fillable_buckets(problem: Problem) -> Integers:
-    """The most buckets of each single size that the records can fill within the caps, ignoring the other records.
+    """The largest number of buckets that the records can fill within the caps, for each size alone.
+
+    Other records are ignored.
 
     The sum of min(c_i * b, o_i) - S * b is concave in b and 0 at b = 0, so it is at least 0 up to some b, and bisection
     finds it; for all sizes at once.
@@ -96,7 +98,9 @@ def _find_best_of_pair(
         return None
     low = max(0, _divide_rounding_up(trades.first - limits[columns[0]], trades.small_step))
     high = min(trades.steps, (limits[columns[1]] - trades.second) // trades.large_step)
-    if best is not None:  # the loss grows by the same amount with every step, and must stay below the best so far
+    if (
+        best is not None
+    ):  # the loss grows by the same amount with every step, and must stay below the smallest loss so far
         start = trades.first * (small - 1) ** 2 + trades.second * (large - 1) ** 2
         growth = trades.large_step * (large - 1) ** 2 - trades.small_step * (small - 1) ** 2
         high = min(high, _divide_rounding_up(best.loss - start, growth) - 1)

@@ -1,14 +1,15 @@
 """Fine-grain perturbation: each value has a bound and a retention of its own.
 
-Claim: take one value with a bound, and any prior. If an attacker gives the value a probability of at most the bound's
-prior, the published value raises it to at most the posterior. With direction `both` a probability of at least the
-posterior also stays at least the prior. This holds for single values, not for statements about several.
-Source: the fine-grain model of the paper on per-value bounds. Its Theorem 1 is true upward and false downward: its own
-Figure 2(b) lets 1/7 fall to 1/13, below 1/10 (docs/errata.md). So the direction is a choice here.
+Claim: consider one value with a bound. If an attacker gives this value a probability of at most the bound's prior, the
+published value raises the probability to at most the bound's posterior. With direction `both`, a probability of at
+least the posterior also stays at least the prior. The claim holds for single values, not for statements about several
+values.
+Source: the fine-grain model of the paper on per-value bounds. Theorem 1 of the paper is true upward and false downward:
+in its Figure 2(b) a belief of 1/7 falls to 1/13, below 1/10 (docs/errata.md). So the direction is an option here.
 Published: the domain, the bounds, the direction and the retentions. Bounds that come from a tolerance contain shares
 that were rounded down to two digits or coarser. The retentions of the `aggregate` objective follow shares in
-hundredths. Those of the `record` objective are one of finitely many optima, which the exact shares decide. An attacker
-who knows all other values may learn the last one from it (docs/limits.md says how often).
+hundredths. For the `record` objective, the exact shares select one of finitely many optimal retentions. An attacker who
+knows all values but one may learn this value from the retentions (docs/limits.md says how often).
 Notation: ρ1i = prior, ρ2i = posterior and γ_i = amplification of the bound of value i; p_i = its retention, q_i =
 (1-p_i)/m = its swap probability.
 """
@@ -80,13 +81,13 @@ from sfumato.mechanisms.mechanism import Mechanism, PlanRules, make_design_error
 NAME = "fine-grain"
 
 MOST_DENOMINATOR = 1 << 40
-"""The largest denominator of retentions; others are rounded down, towards privacy."""
+"""The largest denominator of retentions. Retentions with a larger one are rounded down, towards privacy."""
 
 MOST_WEIGHTS = 1000
-"""The largest domain whose weights are written: a line for each pair of values."""
+"""The largest domain for which weights are written. They take a line for each pair of values."""
 
 WORST_LOSS = 10
-"""The largest permitted error of counts, in multiples of that of uniform perturbation under the same bounds."""
+"""The largest permitted error of counts, as a multiple of the error of uniform perturbation under the same bounds."""
 
 
 class Objective(StrEnum):
@@ -101,7 +102,9 @@ class Options(per_value.DirectionOptions):
     """The options: the direction of the bounds, and the aim of the retentions."""
 
     objective: Objective = option(
-        Objective.RECORD, "objective", "Keep the most records, or make counts (aggregate) most accurate."
+        Objective.RECORD,
+        "objective",
+        "Keep as many records as possible (record), or make counts as accurate as possible (aggregate).",
     )
 
 
@@ -115,7 +118,7 @@ class Plan:
     keep_numerators: tuple[int, ...]
     denominator: int
     tolerance: Fraction | None = None
-    """The factor that produced the bounds from shares, if there was one."""
+    """The tolerance that produced the bounds from shares, if there was one."""
 
     @property
     def amplifications(self) -> tuple[Fraction | None, ...]:
@@ -129,7 +132,7 @@ class Plan:
 
     @cached_property
     def retention_draws(self) -> RetentionDraws:
-        """The draws: each of the m values owns one outcome of `finest - kept` blocks of m."""
+        """The draws. Each of the m values has one outcome in each of the `finest - kept` blocks of m outcomes."""
         size = len(self.keep_numerators)
         return RetentionDraws.of(
             [(size * numerator, self.denominator - numerator) for numerator in self.keep_numerators], [size] * size
@@ -148,7 +151,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Design:
-    """The published numbers: the domain, the bounds, the direction and the retention of each value."""
+    """The published part of a plan: the domain, the bounds, the direction and the retention of each value."""
 
     domain: tuple[Value, ...]
     bounds: Bounds
@@ -158,7 +161,7 @@ class Design:
 
     @cached_property
     def operator(self) -> Operator:
-        """One sub-table of all values, each with its retention."""
+        """A single sub-table with all values and the retention of each."""
         size = len(self.domain)
         return Operator([Cell(tuple(range(size)), self.retentions)], size)
 
@@ -190,19 +193,20 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
     else:
         best = retention_solver.solve_aggregate(_round_shares(histogram), limits, direction)
     denominator = _find_denominator(best)
-    # A smaller retention of any value breaks no bound: the value is kept less often, and redrawn into the others more.
+    # A smaller retention breaks no bound, because the value is kept less often and redrawn into other values more
+    # often.
     keep_numerators = tuple(math.floor(retention * denominator) for retention in best)
     return Plan(histogram, bounds, options, keep_numerators, denominator, spec.tolerance)
 
 
 def _round_shares(histogram: Histogram) -> tuple[Fraction, ...]:
-    """The shares as precisely as published retentions may depend on them: in coarse steps, each value at least one."""
+    """Rounds the shares to coarse steps (at least one for each value), because published retentions depend on them."""
     steps = count_coarse_steps(histogram.total)
     return tuple(max(Fraction(math.floor(share * steps), steps), Fraction(1, 2 * steps)) for share in histogram.shares)
 
 
 def _find_denominator(retentions: Sequence[Fraction]) -> int:
-    """The common denominator of the retentions, if it is small enough for draws."""
+    """Returns the common denominator of the retentions, or the largest one that draws allow."""
     common = 1
     for retention in retentions:
         common = math.lcm(common, retention.denominator)
@@ -217,7 +221,7 @@ def check_countable(plan: Plan, /) -> None:
     never_kept = [display(values[place]) for place, numerator in enumerate(plan.keep_numerators) if not numerator]
     advice = "choose `objective='aggregate'`, or relax a bound."
     if len(never_kept) > 1:
-        sentence = f"would never be kept, so their counts could not be distinguished; {advice}"
+        sentence = f"would never be kept, so the counts of these values could not be distinguished; {advice}"
         named = ", ".join(map(repr, never_kept[:NAMED_VALUES]))
         raise InfeasibleError(
             f"{format_value_count(never_kept)} {sentence}",
@@ -234,8 +238,8 @@ def check_countable(plan: Plan, /) -> None:
     if own_variance > WORST_LOSS**2 * uniform_variance:
         least = display(values[min(range(len(values)), key=plan.keep_numerators.__getitem__)])
         sentence = (
-            "would be kept so rarely that the error of counts would be "
-            f"{math.sqrt(own_variance / uniform_variance):.0f} times that of uniform perturbation under the same "
+            "would be kept very rarely, and the error of counts would be "
+            f"{math.sqrt(own_variance / uniform_variance):.0f} times the error of uniform perturbation under the same "
             f"bounds; {advice}"
         )
         raise InfeasibleError(
@@ -316,9 +320,9 @@ def predict_record_variances(design: Design, holdings: Holdings | None = None, /
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The variance of a count of each value, if the other rows have the composition of the table."""
+    """The variance of a count of each value, if the other rows are composed like the table."""
     own, other = compute_inverse_variances(plan.design.operator, plan.shares)
-    if np.isinf(own).any():  # two values that are never kept cannot be distinguished, however few records have them
+    if np.isinf(own).any():  # two values that are never kept cannot be distinguished, even if few records have them
         return own
     return own * counts + other * (rows - counts)
 
@@ -334,7 +338,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The retention of each value, its effect, and the shadow price of each bound."""
+    """Explains the retention of each value, its effect, and the shadow price of each bound."""
     shares, limits, direction = plan.histogram.shares, plan.amplifications, plan.options.direction
     names = make_labels(plan.histogram.values)
     explanation: Json = {
@@ -352,7 +356,7 @@ def explain(plan: Plan, /) -> Json:
 
 
 def _compute_aggregate_error(plan: Plan) -> float | None:
-    """The mean error of the shares of all values; None if they cannot be reconstructed."""
+    """The mean error of the shares of all values; None if the shares cannot be estimated."""
     if sum(not numerator for numerator in plan.keep_numerators) > 1:
         return None
     total, size = float(plan.histogram.total), plan.histogram.domain_size
@@ -361,22 +365,22 @@ def _compute_aggregate_error(plan: Plan) -> float | None:
 
 
 def summarize(plan: Plan, /) -> str:
-    """The effect of the retentions in one line."""
+    """Describes the effect of the retentions in one line."""
     error = _compute_aggregate_error(plan)
-    error_text = "counts cannot be reconstructed" if error is None else f"mean error of a share {error:.3%}"
+    error_text = "counts cannot be estimated" if error is None else f"the mean error of a share is {error:.3%}"
     kept_share = float(retention_solver.compute_record_utility(plan.histogram.shares, plan.retentions))
-    return f"a record keeps its value with probability {kept_share:.4f}; {error_text}"
+    return f"a record keeps its value with probability {kept_share:.4f} on average; {error_text}"
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:
-    """Notes the values without a bound, those never kept, and whether beliefs may fall."""
+    """Notes which values have no bound, which are never kept, and whether beliefs may fall."""
     values, may_fall = plan.histogram.values, plan.options.direction is Direction.UPWARD
     notices = per_value.list_remarks(values, plan.bounds, may_fall=may_fall)
     never_kept = [value for value, numerator in zip(values, plan.keep_numerators, strict=True) if not numerator]
     if never_kept:
         sentence = (
-            "these values are never kept under the bounds, and published only as random replacements: "
-            f"{format_values(never_kept)}."
+            "these values are never kept under the bounds, so they are published only as random replacements of "
+            f"other values: {format_values(never_kept)}."
         )
         notices.append(Notice("values-never-kept", sentence, numbers={"values": len(never_kept)}))
     return notices

@@ -1,4 +1,4 @@
-"""Orders the values by amplification, and computes the largest retention of each beside a level; in exact integers.
+"""Orders the values by amplification, and computes the largest retention of each value at a level, in exact integers.
 
 The demands, and the reason why retentions follow from a level and perhaps a peak, are explained in `retention_solver`.
 
@@ -21,20 +21,23 @@ from sfumato.errors import InternalError
 from sfumato.mechanisms._randomized_response.value_bounds import Direction
 
 Share = Fraction | int
-"""The share of a value, or its count: only proportions matter."""
+"""The share of a value, or its count, because only proportions matter."""
 
 Bound = Fraction | None
 """The amplification bound of a value; None if it has none."""
 
 BITS = 160
-"""Sums are kept as integers in units of 2**-160. This precision decides nearly every comparison of exact sums."""
+"""Sums are kept as integers in units of 2**-160.
+
+This precision is enough to decide nearly every comparison of exact sums.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FallingLine:
-    """A retention that falls as the level rises: (top - pull * level) / bottom.
+    """A retention that falls as the level rises, as (top - pull * level) / bottom.
 
-    It is kept in integers, which are several times faster than fractions; there is one line for every value.
+    There is one such line for every value. It is stored in integers, which are several times faster than fractions.
     """
 
     top: int
@@ -43,9 +46,9 @@ class FallingLine:
 
     @classmethod
     def of(cls, amplification: Fraction, others: int, *, is_demand: bool) -> FallingLine:
-        """The line of a value's own demand beside a level, or of its demand on the others, at its level.
+        """The line of a value's own demand at a level, or of its demand on the other values at its level.
 
-        Both have the same corner.
+        Both lines have the same corner.
         """
         over, under = amplification.numerator, amplification.denominator * others
         top = over - amplification.denominator
@@ -57,7 +60,7 @@ class FallingLine:
 
     @property
     def slope(self) -> Fraction:
-        """The rate at which it falls."""
+        """The rate at which the retention falls."""
         return Fraction(self.pull, self.bottom)
 
     @property
@@ -73,7 +76,7 @@ class FallingLine:
 
 @dataclass(frozen=True, slots=True)
 class BoundGroup:
-    """The values of one amplification, with their largest retention beside a level."""
+    """The values with one amplification, and their largest retention at a level."""
 
     amplification: Fraction
     members: tuple[int, ...]
@@ -82,7 +85,7 @@ class BoundGroup:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A level, and the single value at it; None on the curve."""
+    """A level, and the single value at this level (None on the curve)."""
 
     level: Fraction
     peak: int | None = None
@@ -90,7 +93,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class AmplificationOrder:
-    """The values by rising amplification; those without a bound come last."""
+    """The values by rising amplification. Values without a bound come last."""
 
     direction: Direction
     weights: tuple[int, ...]
@@ -107,7 +110,7 @@ class AmplificationOrder:
     def of(cls, shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction) -> AmplificationOrder:
         """Puts the values into groups.
 
-        InternalError if no value has a bound, because everything could then be published unchanged.
+        Raises InternalError if no value has a bound, because everything could then be published unchanged.
         """
         places: dict[Fraction, list[int]] = defaultdict(list)
         for value, bound in enumerate(amplifications):
@@ -116,7 +119,8 @@ class AmplificationOrder:
         others = len(amplifications) - 1
         if not places or not others:
             raise InternalError(
-                "without a bound, or without a second value, there is no problem to solve.", code="nothing-to-solve"
+                "retentions can be computed only for two or more values with at least one bound.",
+                code="nothing-to-solve",
             )
         groups, group_numbers = [], [len(places)] * len(shares)
         for place, bound in enumerate(sorted(places, key=make_sort_key)):
@@ -135,7 +139,7 @@ class AmplificationOrder:
 
     @property
     def other_count(self) -> int:
-        """The number of values beside a given one, m - 1."""
+        """The number of other values, m - 1."""
         return len(self.weights) - 1
 
     @property
@@ -179,7 +183,7 @@ class AmplificationOrder:
         retentions = [cap] * len(self.weights)
         for group in self.groups:
             retention = group.line.evaluate(candidate.level)
-            if retention >= cap:  # as on all later groups
+            if retention >= cap:  # all later groups have the same limit
                 break
             for value in group.members:
                 retentions[value] = retention
@@ -191,18 +195,19 @@ class AmplificationOrder:
 def is_own_demand(amplification: Fraction, others: int, direction: Direction) -> bool:
     """Whether a value below the level is bounded by its own demand.
 
-    In both directions the smaller bound of a pair is a demand on either value, so the steeper of its two lines counts.
+    In both directions the smaller bound of a pair is a demand on each of the two values, so the steeper of its lines
+    counts.
     """
     return direction is Direction.UPWARD or amplification >= others
 
 
 def is_ceiling_demand(amplification: Fraction, others: int, direction: Direction) -> bool:
-    """Whether a value beside a peak is bounded by a demand of its own, with the peak's bound: never if only upward."""
+    """Whether a value beside a peak has a demand of its own with the peak's bound. If only upward, it never has."""
     return direction is Direction.BOTH and amplification >= others
 
 
 def make_sort_key(number: Fraction) -> tuple[int, Fraction]:
-    """A key that sorts fractions fast: they compare slowly, and integers decide nearly always."""
+    """A key that sorts fractions fast. Comparing fractions is slow, and integers decide nearly all comparisons."""
     return _scale_to_integer(number.numerator, number.denominator), number
 
 
@@ -223,7 +228,7 @@ def compute_proportions(weights: Sequence[int]) -> Floats:
 
 
 def sum_exactly(terms: Iterable[Fraction]) -> Fraction:
-    """An exact sum by halves: term by term, a huge denominator would slow down every step."""
+    """Computes an exact sum by halves. A sum term by term would be slow, because its denominator soon becomes huge."""
     parts = list(terms) or [Fraction(0)]
     while len(parts) > 1:
         odd = parts[len(parts) // 2 * 2 :]

@@ -1,4 +1,4 @@
-"""The best retentions if every value has an amplification bound of its own; decided in exact rationals.
+"""Finds the best retentions if every value has its own amplification bound, with exact rational numbers.
 
 A record of value i is kept with probability p_i, and otherwise redrawn from all m values: Pr[i→j] = q_i = (1-p_i)/m,
 and p_i + q_i for j = i. Upward, the demand of value j is p_j + q_j <= γ_j q_i for all i, that is (m-1) p_j + γ_j p_i <=
@@ -9,16 +9,16 @@ Claim: the retentions of `solve` meet every demand, and no others have a higher 
 Source: the linear program of the fine-grain paper, Fig. 3; its Theorem 1 is false downward, hence the two directions.
 Notation: m = domain size, γ = amplification, p = retention, f = share, M = level = the largest retention.
 
-A search over one number is enough, for this reason. Beside the level M, value i may keep what a falling line allows:
+A search over one number is enough, for the following reason. At the level M, the retention of value i may be at most
 line_i(M), of slope -s_i, which meets M itself at the corner b_i. Unless a single value is at the level, p_i = min(M,
 line_i(M)) is best for all; along this curve the utility is concave and piecewise linear, of slope
 
     (sum of f_i with b_i > M) - (sum of f_i s_i with b_i < M).
 
-If the single value a is at the level, then M > b_a, and the others keep min(line_i(M), the rest that a leaves). The
-latter is a line of slope -t_a with the same corner b_a. This gains only if f_a > (sum of f_i s_i with γ_i < γ_a) + t_a
-(sum of f_i with γ_i > γ_a). Since s_a t_a >= 1, the curve then rises up to b_a and falls beyond it. So only the
-heaviest value at the best corner of the curve can be worth a peak. With a peak, too, the utility is concave in M.
+If only value a is at the level, then M > b_a, and the other values keep min(line_i(M), the rest that a leaves). This
+rest is a line of slope -t_a with the same corner b_a. Such a peak gains only if f_a > (sum of f_i s_i with γ_i < γ_a) +
+t_a (sum of f_i with γ_i > γ_a). Since s_a t_a >= 1, the curve then rises up to b_a and falls beyond it. So only the
+most frequent value at the best corner of the curve can be a useful peak. With a peak, the utility is concave in M too.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from sfumato.mechanisms._randomized_response.fine_grain.amplification_order impo
 from sfumato.mechanisms._randomized_response.value_bounds import Direction
 
 _GRID, _ZOOMS = 64, 4
-"""The number of levels that the aggregate search evaluates, and the number of its refinements."""
+"""The number of levels that the aggregate search evaluates, and its number of refinements."""
 
 _RESOLUTION = 1 << 20
-"""The number of steps to which its result is rounded down."""
+"""The result of this search is rounded down to one of this number of steps."""
 
 MOST_PEAKS = 5
 """The largest domain in which every value is tried as the peak."""
@@ -59,7 +59,7 @@ MOST_PEAKS = 5
 
 
 def solve(shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction) -> tuple[Fraction, ...]:
-    """The retentions of the highest record utility; of several optima, that of the lowest level.
+    """Finds the retentions of the highest record utility; of several optima, the one with the lowest level.
 
     InternalError if no value has a bound, because everything could then be published unchanged.
     """
@@ -79,10 +79,10 @@ def compute_record_utility(shares: Sequence[Share], retentions: Sequence[Fractio
 
 
 def find_turning_group(order: AmplificationOrder, least_sign: int = 1) -> int:
-    """The first group beyond whose corner the curve no longer rises; with least sign 0, beyond which it falls."""
+    """Finds the first group beyond whose corner the curve no longer rises (with least sign 0: falls)."""
 
     def sign(number: int) -> int:
-        # Beyond the corner of a group, it and all below are on their lines, and the others rise with the level.
+        # Beyond the corner of a group, this group and all below are on their lines, and the others rise with the level.
         return order.compare(Fraction(order.total - order.weights_below[number + 1]), number + 1)
 
     return bisect_left(range(len(order.groups)), True, key=lambda number: sign(number) < least_sign)
@@ -90,7 +90,7 @@ def find_turning_group(order: AmplificationOrder, least_sign: int = 1) -> int:
 
 def find_best_on_curve(order: AmplificationOrder, number: int) -> Candidate:
     """The best point of the curve, given the group beyond which it no longer rises."""
-    if number == len(order.groups):  # the values without a bound outweigh all others
+    if number == len(order.groups):  # the values without a bound have a larger weight than all others
         return Candidate(order.highest_level)
     return Candidate(min(order.groups[number].line.corner, order.highest_level))
 
@@ -102,12 +102,12 @@ def find_best_with_peak(order: AmplificationOrder, number: int, least_sign: int 
     peak = max(order.groups[number].members, key=order.weights.__getitem__)
     own, line = order.groups[number].line, order.make_ceiling(peak)
     # Counts the groups that are on their own lines rather than on the peak's, while the level rises. If the peak's own
-    # line is the steeper one, further groups reach theirs, from below; otherwise they leave theirs, from above.
+    # line is steeper, further groups reach their lines from below; otherwise groups leave their lines from above.
     if own.slope > line.slope:
         stages = range(number + 1, len(order.groups) + 1)
     elif own.slope < line.slope:
         stages = range(number, -1, -1)
-    else:  # the same line: nothing changes
+    else:  # both lines are equal, so nothing changes
         stages = range(number, number + 1)
     stage = bisect_left(stages, True, key=lambda falling: _compute_peak_sign(order, peak, line, falling) < least_sign)
     # Beyond the limit, another value would have a negative retention.
@@ -141,7 +141,7 @@ def find_violation(
     """A pair (j, i) with (m-1) p_j + γ p_i > γ - 1, where γ is the bound for that pair; None if there is none."""
     pairs = _list_tightest_pairs if direction is Direction.BOTH else _list_tightest_pairs_upward
     for value, other, bound in pairs(amplifications, retentions):
-        # In integers, which are faster than fractions: this runs for every value of a large domain.
+        # Uses integers, which are faster than fractions, because this runs for every value of a large domain.
         retention, beside = retentions[value], retentions[other]
         room = (bound.numerator - bound.denominator) * beside.denominator - bound.numerator * beside.numerator
         demand = (len(retentions) - 1) * retention.numerator * beside.denominator * bound.denominator
@@ -153,7 +153,7 @@ def find_violation(
 def _list_tightest_pairs_upward(
     amplifications: Sequence[Bound], retentions: Sequence[Fraction]
 ) -> Iterator[tuple[int, int, Fraction]]:
-    """Lists each demand with the largest retention beside it."""
+    """Lists each demand with the largest other retention."""
     first, second = heapq.nlargest(2, range(len(retentions)), key=retentions.__getitem__)
     for value, bound in enumerate(amplifications):
         if bound is not None:
@@ -163,7 +163,7 @@ def _list_tightest_pairs_upward(
 def _list_tightest_pairs(
     amplifications: Sequence[Bound], retentions: Sequence[Fraction]
 ) -> Iterator[tuple[int, int, Fraction]]:
-    """Lists each bound with the largest retention among the values with no smaller bound, in both orders."""
+    """Lists each bound with the largest retention among the values whose bounds are not smaller, in both orders."""
     bounds = {value: bound for value, bound in enumerate(amplifications) if bound is not None}
     free = [value for value, bound in enumerate(amplifications) if bound is None]
     largest = max(free, key=retentions.__getitem__, default=None)
@@ -181,11 +181,11 @@ def _list_tightest_pairs(
 def solve_aggregate(
     shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction
 ) -> tuple[Fraction, ...]:
-    """The retentions with the smallest total variance found; those of uniform perturbation if none is better.
+    """Finds retentions with a small total variance, at most that of uniform perturbation.
 
     An objective that falls with every retention is best on the curve or at a peak. Peaks are searched only in small
-    domains: among 6 values and more, no search found one that gains. Only points where every value is sometimes kept
-    are tried.
+    domains, because no search found a useful peak with 6 or more values. Only points at which every value is sometimes
+    kept are tried.
     """
     order = AmplificationOrder.of(shares, amplifications, direction)
     if len(shares) == 2:  # noqa: PLR2004 - a pair
@@ -201,19 +201,19 @@ def solve_aggregate(
 
 
 def _solve_tight_pair(first: Bound, second: Bound, *, direction: Direction) -> tuple[Fraction, Fraction]:
-    """The best retentions of two values, whatever their shares: both demands hold with equality.
+    """The best retentions of two values for any shares. Both demands hold with equality.
 
     With q_i = (1-p_i)/2 the variance is 2 [f_1 q_1 (1-q_1) + f_2 q_2 (1-q_2)] / (1-q_1-q_2)², which rises with q_1 and
     q_2. Where the demand of 1 is tight, 1-q_1 = γ_1 q_2, it is (f_1 γ_1 + f_2) / q_2 - (f_1 γ_1² + f_2), times a
-    constant. So it falls along that line until the demand of 2 is tight too, or p_2 is 0. A value without a bound has a
-    tight demand where the other is always kept.
+    constant. So the variance falls along that line until the demand of 2 is tight too, or p_2 is 0. The demand of a
+    value without a bound is tight if the other value is always kept.
     """
     one, two = (Fraction(0) if bound is None else 1 / bound for bound in (first, second))
     if direction is Direction.BOTH:
         one = two = max(one, two)
     room = 1 - one * two
     retentions = (1 - 2 * two + one * two) / room, (1 - 2 * one + one * two) / room
-    if retentions[0] < 0:  # and so it is never kept, and the other as often as its own demand allows
+    if retentions[0] < 0:  # so this value is never kept, and the other value is kept as often as its own demand allows
         return Fraction(0), 1 / two - 1
     return (1 / one - 1, Fraction(0)) if retentions[1] < 0 else retentions
 
@@ -221,11 +221,11 @@ def _solve_tight_pair(first: Bound, second: Bound, *, direction: Direction) -> t
 def _search_retentions(
     order: AmplificationOrder, start: Fraction, end: Fraction, peak: int | None = None
 ) -> tuple[Fraction, ...]:
-    """The best retentions between two levels, on the curve or with a peak, without the end itself."""
+    """Finds the best retentions between two levels, on the curve or with a peak. The end itself is excluded."""
     lines = [(group.line.top / group.line.bottom, group.line.pull / group.line.bottom) for group in order.groups]
     starts, slopes = np.array([*lines, (1.0, 0.0)])[
         list(order.group_numbers)
-    ].T  # the last one is of values without a bound
+    ].T  # the last group has the values without a bound
     weights, low, high = compute_proportions(order.weights), 0.0, 1.0
     ceiling = None if peak is None else order.make_ceiling(peak)
 
@@ -248,7 +248,7 @@ def _search_retentions(
 def compute_total_variance(shares: Sequence[Share], retentions: Sequence[Fraction]) -> float:
     """The sum of the variances of the shares estimated by the inverse of the operator, for one record.
 
-    For n records it is n times smaller; it is infinite if the operator has no inverse.
+    For n records the sum is n times smaller. It is infinite if the operator has no inverse.
     """
     return _compute_variance(
         compute_proportions(make_whole_weights(shares)), np.array([float(retention) for retention in retentions])
@@ -258,7 +258,7 @@ def compute_total_variance(shares: Sequence[Share], retentions: Sequence[Fractio
 def _compute_variance(shares: Floats, retentions: Floats) -> float:
     """The sum of W_xj² E[o_j] over x and j, less 1: W is the inverse, E[o_j] = f_j p_j + sum of f_i q_i.
 
-    Products are summed rather than given to `@`, whose threads take longer to start than the sum takes.
+    Products are summed without `@`, because starting the threads of `@` would take longer than the sum.
     """
     is_kept = retentions > 0
     if is_kept.sum() < len(shares) - 1:
@@ -272,13 +272,14 @@ def _compute_variance(shares: Floats, retentions: Floats) -> float:
         background = (inverses - 1) / total
         squares = diagonal**2 + background**2 * _sum_of_others(inverses**2)  # the squared length of each column of W
         return float((published_shares * squares).sum()) - 1
-    # The value that is never kept estimates the background: f_x = (o_x - o_z) / p_x for the others, and f_z the rest.
+    # A value z that is never kept estimates the background: f_x = (o_x - o_z) / p_x for the other values, and f_z is
+    # the rest.
     beside, own = inverses**2 + (inverses - 1) ** 2, (inverses**2).sum() + (inverses.sum() + 1) ** 2
     return float((published_shares[is_kept] * beside).sum() + published_shares[~is_kept].sum() * own) - 1
 
 
 def _sum_of_others(terms: Floats) -> Floats:
     sums: Floats = terms.sum() - terms
-    largest = int(terms.argmax())  # the subtraction would leave nothing of its sum
+    largest = int(terms.argmax())  # the subtraction would cancel all digits of the sum
     sums[largest] = terms[:largest].sum() + terms[largest + 1 :].sum()
     return sums

@@ -1,8 +1,9 @@
 """Shadow prices: the gain in record utility if a bound were slightly larger.
 
-Next to an optimum every value is on a line, or at the cap, or where both meet. A rising bound moves the lines of its
-value, and perhaps the level with them. The gain is of first order a concave, piecewise linear function of the level's
-step. So prices need the exact optimum, to know which lines meet there, but may themselves be floats.
+Next to an optimum, every value is on a line, at the cap, or at the point where both meet. If a bound rises, the lines
+of its value move, and the level may move too. To first order, the gain is a concave, piecewise linear function of the
+level's step. So prices need the exact optimum, which determines the lines that meet there. The prices themselves may be
+floats.
 
 Notation: m = domain size, γ = amplification, p = retention, f = share, M = level.
 """
@@ -40,12 +41,12 @@ from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import 
 from sfumato.mechanisms._randomized_response.value_bounds import Direction
 
 _Move = tuple[float, float]
-"""A line next to an optimum: the rate at which it rises with the raised bound, and its slope in the level."""
+"""A line next to an optimum, with the rate at which it rises with the raised bound, and its slope in the level."""
 
 _LEVEL: _Move = (0.0, 1.0)
 
 _Term = tuple[Floats | float, list[_Move]]
-"""A share, or several, and the lines of which the lowest counts."""
+"""One or several shares, and their lines, of which the lowest counts."""
 
 
 def compute_shadow_prices(
@@ -53,8 +54,9 @@ def compute_shadow_prices(
 ) -> tuple[float, ...]:
     """The gain in record utility for each unit by which the bound of a single value is raised.
 
-    The retentions are those of `solve`, perhaps rounded down. The prices are right derivatives; if several points are
-    optimal, the best of their gains counts. Gains are linear between two such points, so the ends are enough.
+    The retentions are those of `solve`, perhaps rounded down. The prices are right derivatives. If several points are
+    optimal, the largest of their gains counts. Gains are linear between two optimal points, so the two end points are
+    enough.
     """
     order = AmplificationOrder.of(shares, amplifications, direction)
     lowest = find_turning_group(order)
@@ -74,7 +76,8 @@ def compute_shadow_prices(
 class _OptimumState:
     """An optimum, and the position of the groups there.
 
-    Those before `low` are on their own lines, those from `high` on at the cap. The one between, if any, is at both.
+    Groups before `low` are on their own lines, and groups from `high` on are at the cap. A group between them is on
+    both.
     """
 
     order: AmplificationOrder
@@ -82,7 +85,7 @@ class _OptimumState:
     low: int
     high: int
     zero: int | None
-    """The group with retentions of 0, which would be negative at a higher level."""
+    """The group with retentions of 0. At a higher level its retentions would be negative."""
 
     @classmethod
     def of(cls, order: AmplificationOrder, optimum: Candidate) -> _OptimumState:
@@ -115,14 +118,15 @@ class _OptimumState:
         return [*ceilings, own] if number >= self.low else [own]
 
     def make_ceiling(self, raised: int, peak: int) -> _Move:
-        """The retention that a peak leaves to others: it rises only with the peak's own bound."""
+        """The retention that a peak leaves to other values. It rises only with the peak's own bound."""
         rise = self.compute_rise(peak, is_ceiling_demand) if raised == peak else 0.0
         return rise, -float(self.order.make_ceiling(peak).slope)
 
     def list_cases(self) -> list[tuple[list[int], int | None]]:
-        """Lists values whose bounds, raised one at a time, may move the level; each list with a peak to try.
+        """Lists the values whose bound may move the level if it is raised alone. Each list has a peak to try.
 
-        Without a peak, values at their corner may become one. If the peak is among the raised, each is its own.
+        Without a peak, each value at its corner may become a peak. If the peak is a raised value, each raised value is
+        tried as its own peak.
         """
         order, peak = self.order, self.optimum.peak
         between = [value for group in order.groups[self.low : self.high] for value in group.members]
@@ -156,21 +160,21 @@ class _OptimumState:
 
 
 def _compute_prices(state: _OptimumState) -> Floats:
-    """The gain from raising the bound of each value next to this optimum, without the redrawn records."""
+    """The gain from raising the bound of each value next to this optimum; redrawn records are not counted."""
     shares = compute_proportions(state.order.weights)
     prices = np.zeros(len(shares))
     for group in state.order.groups[: state.low]:  # at an unchanged level, only the raised value gains
         members = list(group.members)
         prices[members] = shares[members] * state.compute_rise(members[0])
     if state.optimum.peak is not None:
-        prices[state.optimum.peak] = 0.0  # it is not on its line
+        prices[state.optimum.peak] = 0.0  # the value is not on its line
     for raised, peak in state.list_cases():
         prices[raised] = np.maximum(prices[raised], _compute_gain(state, shares, raised, peak))
     return prices
 
 
 def _compute_gain(state: _OptimumState, shares: Floats, raised: list[int], peak: int | None) -> Floats:
-    """The largest gain of first order from moving the level, while one raised value's bound rises at rate 1.
+    """The largest first-order gain from moving the level, while the bound of one raised value rises at rate 1.
 
     The raised values have equal bounds. Next to the optimum, each value is on the lowest of the lines that meet there.
     """
@@ -178,7 +182,7 @@ def _compute_gain(state: _OptimumState, shares: Floats, raised: list[int], peak:
     ceilings = [_LEVEL] if state.optimum.peak is None else []
     if peak is not None:
         ceilings.append(state.make_ceiling(value, peak))
-    # The shares of all values with their lines, as if no bound were raised and there were no peak ...
+    # The shares of all values with their lines, if no bound were raised and there were no peak ...
     falling, between = (
         order.pull_sums[state.low] / (order.total << BITS),
         order.weights_below[state.high] - order.weights_below[state.low],
@@ -189,7 +193,7 @@ def _compute_gain(state: _OptimumState, shares: Floats, raised: list[int], peak:
     ]
     if between:
         terms.append((between / order.total, state.list_lines(order.groups[state.low].members[0], ceilings)))
-    # ... and then the raised value and the peak with their own.
+    # ... and then the raised value and the peak with their own lines.
     if value != peak:
         terms += [
             (-weight, state.list_lines(value, ceilings)),
@@ -202,7 +206,10 @@ def _compute_gain(state: _OptimumState, shares: Floats, raised: list[int], peak:
 
 
 def _maximize_concave_sum(terms: Sequence[_Term], highest: float) -> Floats:
-    """The maximum of a concave sum over steps of the level: where two lines of a value cross, or at the highest."""
+    """The maximum of a concave sum over steps of the level.
+
+    It is at a crossing of two lines of a value, or at the highest level.
+    """
     steps = {0.0} if math.isinf(highest) else {0.0, highest}
     for _, lines in terms:
         for first, second in combinations(lines, 2):

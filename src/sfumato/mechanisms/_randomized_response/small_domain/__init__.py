@@ -1,14 +1,16 @@
-"""Small domain randomization: divides the records into sub-tables of few values, and perturbs each on its own.
+"""Small domain randomization: divides the records into sub-tables of few values, and perturbs each separately.
 
-Claim: take a value whose share of the table is at most the prior. An attacker who knows how the values are distributed
-in the record's sub-table, and nothing more, gives it at most the posterior after seeing the record's sub-table and
-published value. This is one prior only. It does not cover knowledge of other columns or other people, the other records
-of the sub-table (in small ones they add a little), statements about several values, or falling probabilities.
-Source: Chaytor and Wang, "Small Domain Randomization", and the thesis that follows it. What their title says beyond
-this prior does not hold (docs/errata.md): an attacker who knows a person's sex breaches a quarter of a census table.
+Claim: take a value whose share of the table is at most the prior, and an attacker who knows only how the values are
+distributed in the record's sub-table. After seeing the record's sub-table and published value, this attacker gives the
+value a probability of at most the posterior. The claim holds for this one prior. It does not cover knowledge of other
+columns, other people or other records of the sub-table (which add a little in small sub-tables). It does not cover
+statements about several values, or falling probabilities.
+Source: Chaytor and Wang, "Small Domain Randomization", and the thesis that follows it. The thesis claims more, but this
+does not hold (docs/errata.md): for an attacker who knows each person's sex, the bound is broken for a quarter of the
+records of a census table.
 Published: the domain, the bound, and for each sub-table its values, its retention and the prior of the retention. This
-prior is the largest share of a protected value in the sub-table; the claim assumes that these shares are known. The
-counts of the sub-tables are published only on request.
+prior is the largest share of a protected value in the sub-table. The claim assumes that the attacker knows these
+shares. The counts of the sub-tables are published only on request.
 Notation: ρ1 = prior, ρ2 = posterior, T_i = cell, ρ1i = the cell's prior, γ_i = its amplification, p_i = its retention,
 θ = balance, w_i(x) = the share of the records with value x that is in cell i.
 """
@@ -82,11 +84,14 @@ from sfumato.mechanisms.mechanism import Mechanism, PlanRules, make_design_error
 NAME = "small-domain"
 
 USUAL_MINIMUM = 1000
-"""Smaller sub-tables are merged: someone who knows some people of a small sub-table knows much about the others."""
+"""Smaller sub-tables are merged.
+
+In a small sub-table, knowing the values of some people reveals much about the others.
+"""
 
 
 class Merge(StrEnum):
-    """The quantity that merging minimises: the variance of counts, or the error bound of the paper."""
+    """What merging minimises: the variance of counts, or the error bound of the paper."""
 
     VARIANCE = "variance"
     PAPER = "paper"
@@ -94,18 +99,20 @@ class Merge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of merging: its aim, the smallest sub-table, and whether the counts are published."""
+    """The options of merging: the aim, the smallest sub-table, and whether the counts are published."""
 
     merge: Merge = Merge.VARIANCE
-    """Only reproductions set another aim."""
+    """The aim of merging. Only reproductions of papers set another aim."""
     min_cell: int | None = option(
         None, "min_cell", "The smallest number of records in a sub-table (1000).", metavar="N", minimum=0
     )
-    publish_shares: bool = option(False, "publish_shares", "Publish the counts of the sub-tables, for gls and em.")
+    publish_shares: bool = option(
+        False, "publish_shares", "Publish the counts of the sub-tables; the estimators gls and em need them."
+    )
 
     @property
     def minimum(self) -> int:
-        """The smallest sub-table: the requested size, or the default for this way of merging."""
+        """The size of the smallest sub-table, as requested or by default."""
         if self.min_cell is not None:
             return self.min_cell
         return USUAL_MINIMUM if self.merge is Merge.VARIANCE else 0
@@ -128,7 +135,7 @@ class Plan:
 
     @cached_property
     def outcome_splits(self) -> tuple[tuple[int, int], ...]:
-        """The split of the outcomes of each sub-table's draw."""
+        """How the outcomes of the draw are divided, for each sub-table."""
         return tuple(split_outcomes(cell.domain_size, self._compute_amplification(cell)) for cell in self.cells)
 
     def _compute_amplification(self, cell: merging.CountedCell) -> Fraction:
@@ -167,7 +174,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class PublishedCell:
-    """A published sub-table: its values, its retention, the prior it was made for, and perhaps its counts."""
+    """A published sub-table with its values, its retention, its prior, and perhaps its counts."""
 
     places: tuple[int, ...]
     retention: Fraction
@@ -176,7 +183,7 @@ class PublishedCell:
 
     @property
     def amplification(self) -> Fraction:
-        """The likelihood of a published value given itself, divided by that given another value of the sub-table."""
+        """The likelihood of a published value if it is true, divided by that if another value is true."""
         swap = (1 - self.retention) / len(self.places)
         return (self.retention + swap) / swap
 
@@ -188,7 +195,7 @@ class PublishedCell:
 
 @dataclass(frozen=True)
 class Design:
-    """The published numbers: the domain, the bound, and the sub-tables."""
+    """The published part of a plan: the domain, the bound, and the sub-tables."""
 
     domain: tuple[Value, ...]
     bound: BreachBound
@@ -227,8 +234,8 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     protected = find_protected_places(counts, spec.prior)
     if not protected:
         raise InfeasibleError(
-            f"every value that occurs has a share above the prior {spec.prior}, so no value would be protected; "
-            "raise the prior above the share of the values to protect.",
+            f"every value that occurs has a share of the records above the prior {spec.prior}, so no value would be "
+            "protected; choose a prior above the shares of the values to protect.",
             code="no-value-below-prior",
             fields={"prior": str(spec.prior)},
         )
@@ -242,8 +249,8 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     draft_plan = Plan(histogram, spec, options, balanced.balance, protected, groups, parts, cells)
     if not all(keep for keep, _ in draft_plan.outcome_splits):
         raise InfeasibleError(
-            f"the posterior {spec.posterior} is so close to the share of a value in its sub-table that no value could "
-            "ever be kept, so nothing could be counted; allow a larger posterior.",
+            f"the posterior {spec.posterior} is too close to the share of a value in its sub-table: no value could "
+            "ever be kept, so nothing could be counted. Allow a larger posterior.",
             code="posterior-too-close",
             fields={"posterior": str(spec.posterior)},
         )
@@ -253,7 +260,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Finds the sub-table of each record by its slot, and perturbs it among the values of that sub-table."""
     if slots is None:
-        raise InternalError("small-domain needs slots.", code="no-slots")
+        raise InternalError("small-domain needs the slots of the records.", code="no-slots")
     operator = plan.design.operator
     cells = plan.layout.find_cells(codes, slots)
     is_kept, swapped = plan.retention_draws.draw(draws.get_stream(f"{NAME}/coins"), first_row, cells)
@@ -271,7 +278,7 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     domain = values_from_json(design_json["domain"], types)
     bound = BreachBound(design_json["prior"], design_json["posterior"])
     cells = tuple(_read_cell(cell, len(domain), bound) for cell in design_json["cells"])
-    if len(set(domain)) != len(domain) or not 0 < len(cells) <= len(domain) + 1:  # balancing makes no more groups
+    if len(set(domain)) != len(domain) or not 0 < len(cells) <= len(domain) + 1:  # balancing never makes more groups
         raise make_design_error("the design's domain or sub-tables are out of range.", "cells")
     return Design(domain, bound, cells)
 
@@ -303,14 +310,14 @@ def _read_cell(cell_json: JsonView, domain_size: int, bound: BreachBound) -> Pub
 
 
 def make_encoding(design: Design, /) -> ValueEncoding:
-    """Each record publishes its sub-table and one value of it."""
+    """Each record publishes its sub-table and one value of this sub-table."""
     return ValueEncoding(design.operator.places, design.operator.cells)
 
 
 def make_weights(design: Design, /) -> WeightColumns:
-    """The contribution of a row to the unbiased count of a value: if it publishes that value, and otherwise.
+    """The weights of rows that publish a value, and of rows that publish another value, in its unbiased count.
 
-    A row of a sub-table without the value contributes nothing, so there is no line for it.
+    A row of a sub-table without the value adds nothing, so such sub-tables have no line.
     """
     operator = design.operator
     return {
@@ -322,7 +329,7 @@ def make_weights(design: Design, /) -> WeightColumns:
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The exact variance of a count of each value, if the rows are spread over the sub-tables as the whole table is."""
+    """The exact variance of a count of each value, if the rows are spread over the sub-tables like the whole table."""
     operator = plan.design.operator
     sizes = np.array([cell.total for cell in plan.cells], dtype=np.float64)
     cell_rows = rows[operator.places] * (sizes / sizes.sum())[operator.cells]
@@ -341,7 +348,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The sub-tables with their counts, the groups they were merged from, and the error bound of the paper."""
+    """Explains the sub-tables with their counts and the groups in them, and the error bound of the paper."""
     cells = []
     for cell, published_cell, part in zip(plan.cells, plan.design.cells, plan.parts, strict=True):
         counts = [cell.counts[place] for place in cell.places]
@@ -359,12 +366,12 @@ def explain(plan: Plan, /) -> Json:
 
 
 def list_tables(plan: Plan, /) -> list[PlanTable]:
-    """The groups in their order, with the sub-table of each."""
+    """The groups in their order, and the sub-table of each group."""
     return [make_groups_table(plan.groups, plan.parts, merging.compute_error_bound(plan.cells, plan.bound.posterior))]
 
 
 def summarize(plan: Plan, /) -> str:
-    """The sub-tables in one line."""
+    """Describes the sub-tables in one line."""
     return summarize_sub_tables(explain(plan)["cells"])
 
 
@@ -374,49 +381,54 @@ def fingerprint_plan(plan: Plan, /) -> list[list[int]]:
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:
-    """Notes about the limits of the mechanism that the plan meets."""
+    """Notes which limits of the mechanism matter for this plan."""
     notices = []
     posterior = plan.bound.posterior
     occurring = sum(map(bool, plan.histogram.counts))
     protected = {"protected": len(plan.protected_places), "occurring": occurring}
     if len(plan.protected_places) == 1:
         value = plan.histogram.values[plan.protected_places[0]]
-        alone = f"only {display(value)!r} is rare enough for the prior {plan.bound.prior}; no other value is protected."
+        alone = (
+            f"only {display(value)!r} has a share of at most the prior {plan.bound.prior}; no other value is protected."
+        )
         notices.append(Notice("values-unprotected", alone, numbers=protected))
     elif len(plan.protected_places) < occurring:
         some = (
-            f"{len(plan.protected_places)} of the {occurring} values that occur are rare enough for the prior "
-            f"{plan.bound.prior}; the others are not protected."
+            f"{len(plan.protected_places)} of the {occurring} values that occur have a share of at most the prior "
+            f"{plan.bound.prior}; the other values are not protected."
         )
         notices.append(Notice("values-unprotected", some, numbers=protected))
     if plan.balance == 1 and len(plan.protected_places) > 1:
-        lone = "one protected value is more frequent than all other protected ones together, so balancing cannot work."
+        lone = (
+            "one protected value is more frequent than all other protected values together, so balancing is impossible."
+        )
         notices.append(Notice("nothing-balances", lone))
     elif plan.balance > 1 and posterior <= Fraction(1, plan.balance):
         merged = (
             f"the posterior {posterior} is not above 1/{plan.balance}, the share of a value in the smallest groups, "
-            "so these had to be merged. A larger posterior would allow smaller sub-tables and a smaller error."
+            "so these groups had to be merged. A larger posterior would allow smaller sub-tables and a smaller error."
         )
         notices.append(Notice("groups-merged", merged, numbers={"posterior": str(posterior), "balance": plan.balance}))
     if len(plan.cells) == 1:
         whole = (
-            "one sub-table of all values is the best here. This is uniform perturbation, but its guarantee holds "
-            "only for attackers who know the shares of the table; subset or uniform would cover every attacker."
+            "a single sub-table with all values has the smallest error here. This is uniform perturbation, but with "
+            "a guarantee only against attackers who know the shares of the table. The mechanisms subset and uniform "
+            "would cover every attacker."
         )
         notices.append(Notice("one-cell", whole))
     small_totals = [cell.total for cell in plan.cells if cell.total < USUAL_MINIMUM]
     if small_totals:
         few = (
             f"{len(small_totals)} of {len(plan.cells)} sub-tables have fewer than {USUAL_MINIMUM} records (the "
-            f"smallest {min(small_totals)}). An attacker who knows the values of some of their people learns much "
-            "about the others."
+            f"smallest has {min(small_totals)}). An attacker who knows the values of some people in such a sub-table "
+            "learns much about the other people in it."
         )
         notices.append(Notice("small-cells", few, numbers={"cells": len(small_totals), "smallest": min(small_totals)}))
     return notices
 
 
 def measure_group_risk(plan: Plan, groups: Counts, /) -> Risk:
-    """The added risk from a known public column, which can be large: the guarantee does not cover it."""
+    """The additional risk from a known public column. It can be large, because the guarantee does not cover it."""
     size = plan.histogram.domain_size
     posteriors = np.ones(size)
     posteriors[list(plan.protected_places)] = float(plan.bound.posterior)
@@ -425,7 +437,7 @@ def measure_group_risk(plan: Plan, groups: Counts, /) -> Risk:
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
-    """The likelihood of each record, from the share of each value in its sub-table and the retention there."""
+    """The likelihood of each record, from the retention of its sub-table and the share of each value in it."""
     return (plan.design.operator.compute_likelihoods(plan.shares, np.asarray(records.values), records.cells),)
 
 

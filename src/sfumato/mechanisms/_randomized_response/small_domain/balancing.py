@@ -1,10 +1,10 @@
-"""Phase 1: divides a table into groups of few values, in which protected values have the smallest possible shares.
+"""Phase 1: divides a table into groups of few values, so that protected values have the smallest possible shares.
 
-Claim: the groups are the table, record by record. If every value is protected, each group but the last is flat: the
-same number of records of each of exactly `balance` values. There are at most as many groups as protected values, and
-one more.
-Source: Chaytor and Wang, section 5.1 and appendix 10.7. Eq. (13) is scanned with σ > μ, and read as σ ≥ μ, or the first
-group may ask for records that do not exist (docs/errata.md: counts 7, 3, 2, 2).
+Claim: every record of the table is in exactly one group. If every value is protected, each group except the last has
+exactly `balance` values, with the same number of records of each. The number of groups is at most the number of
+protected values plus one.
+Source: Chaytor and Wang, section 5.1 and appendix 10.7. The scan of Eq. (13) has σ > μ; it is read as σ ≥ μ, because
+otherwise the first group may need records that do not exist (docs/errata.md: counts 7, 3, 2, 2).
 Notation: T0 = the rest, |T0| = its records, μ_i = its i-th largest count, θ or θ' = balance, h = height of a group, SA'
 = protected, T' and T'' = the protected and the other records.
 """
@@ -24,14 +24,17 @@ Group = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class BalancedGroups:
-    """The groups in order of creation; `balance` is how often the largest protected count fits in its table."""
+    """The groups in order of creation.
+
+    `balance` is the number of times that the largest protected count fits into its table.
+    """
 
     balance: int
     groups: tuple[Group, ...]
 
 
 def find_protected_places(counts: Sequence[int], prior: Fraction) -> tuple[int, ...]:
-    """The values whose share is at most the prior; a value without records protects nobody."""
+    """The values whose share is at most the prior. Values without records are left out, because they protect nobody."""
     limit = prior.numerator * sum(counts)
     return tuple(place for place, count in enumerate(counts) if 0 < count * prior.denominator <= limit)
 
@@ -44,8 +47,8 @@ def balance(counts: Sequence[int], protected: Sequence[int]) -> BalancedGroups:
     if not any(protected_counts):
         rarest = Fraction(min(filter(None, counts)), sum(counts))
         raise InfeasibleError(
-            f"the rarest value of the sensitive column has a share of {rarest}, which is above the prior, so no value "
-            f"would be protected; choose a prior of at least {rarest}.",
+            f"the rarest value of the sensitive column has a share of {rarest} of the records, which is above the "
+            f"prior, so no value would be protected; choose a prior of at least {rarest}.",
             code="no-value-below-prior",
             fields={"rarest": str(rarest)},
         )
@@ -58,9 +61,11 @@ def balance(counts: Sequence[int], protected: Sequence[int]) -> BalancedGroups:
 def _generate_groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
     """Takes `height` records of each of the `width` most frequent values, until no record is left.
 
-    The rest stays balanced (no count above |T0|/θ), so it always has `width` values to take from.
+    The rest stays balanced (no count is above |T0|/θ), so it always has at least `width` values.
     """
-    rest = [(-count, place) for place, count in enumerate(counts) if count]  # of equal counts, the first value leads
+    rest = [
+        (-count, place) for place, count in enumerate(counts) if count
+    ]  # of equal counts, the first value comes first
     heapq.heapify(rest)
     total = sum(counts)
     while rest:
@@ -77,10 +82,12 @@ def _generate_groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
 
 
 def _compute_height(total: int, top: Sequence[int], following: int) -> int:
-    """The most records of each top value that leave a balanced rest, Eq. (13); 0 if only all records do.
+    """The largest number of records of each top value that leaves a balanced rest, Eq. (13).
 
-    σ(μ_θ) = |T0|/θ - max(μ_1 - μ_θ, μ_{θ+1}) ≥ μ_θ, with both sides times θ. As the rest is balanced, μ_1 is at most
-    |T0|/θ: the first term of the maximum never decides.
+    It is 0 if only taking all records does.
+
+    σ(μ_θ) = |T0|/θ - max(μ_1 - μ_θ, μ_{θ+1}) ≥ μ_θ, with both sides times θ. The rest is balanced, so μ_1 is at most
+    |T0|/θ, and the first term of the maximum never matters.
     """
     width, least = len(top), top[-1]
     if total >= width * (least + following):
@@ -96,9 +103,11 @@ def _make_group(place_counts: Sequence[tuple[int, int]], size: int) -> list[int]
 
 
 def _distribute(counts: Sequence[int], groups: list[list[int]]) -> None:
-    """Adds records to the groups in proportion to their sizes, the most frequent value first; the last takes the rest.
+    """Adds records to the groups in proportion to their sizes, the most frequent value first.
 
-    It goes value by value, so that a group gets as few new values as possible.
+    The last group takes the rest.
+
+    Records are added value by value, so that a group gets as few new values as possible.
     """
     sizes = [sum(group) for group in groups]
     amounts = [size * sum(counts) // sum(sizes) for size in sizes]

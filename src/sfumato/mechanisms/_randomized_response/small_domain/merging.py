@@ -1,10 +1,11 @@
-"""Phase 3: merges neighbouring groups into sub-tables, each with a uniform perturbation of its own.
+"""Phase 3: merges neighbouring groups into sub-tables, each with its own uniform perturbation.
 
-Claim: of all ways to cut a sequence of groups into runs, the one of least cost is found. A run must be a cell that can
-be perturbed: it has a protected value, and no protected value whose share reaches the posterior, compared in integers.
-Costs are floats: they rank, and promise nothing. Of equal costs the one with the longest last cell wins.
-Source: Chaytor and Wang, section 5.3 (least error bound) and Eq. (12). Least variance is ours: the bound is valid, but
-ranks partitions wrongly (docs/errata.md).
+Claim: of all ways to cut a sequence of groups into runs, the one with the smallest cost is found. Every run must be a
+sub-table that can be perturbed: it has a protected value, and no protected value has a share as large as the posterior
+(compared in integers). Costs are floats and only serve for ranking. Of equal costs, the solution with the longest last
+sub-table is chosen.
+Source: Chaytor and Wang, section 5.3 (least error bound) and Eq. (12). Least variance is ours, because the error bound
+is valid but ranks partitions wrongly (docs/errata.md).
 Notation: T_i = a cell, n = total, m = domain_size, ρ1 = prior, ρ2 = posterior, γ = amplification, p = retention, q =
 swap_probability, a = p + q, δ = 1/20; ε = 2·√ln(2/δ) / (√n·p); variance = n·(a(1-a) + (m-1)q(1-q)) / p².
 """
@@ -22,12 +23,12 @@ from sfumato.mechanisms._randomized_response.guarantee_sentences import BOUND_FA
 from sfumato.mechanisms._randomized_response.small_domain.balancing import Group
 
 Part = tuple[int, ...]
-"""The numbers of the groups that make a sub-table."""
+"""The numbers of the groups that form a sub-table."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellShape:
-    """The numbers that decide a sub-table's perturbation; `peak` is its largest count of a protected value."""
+    """The numbers that determine a sub-table's perturbation. `peak` is the largest count of a protected value."""
 
     total: int
     domain_size: int
@@ -39,20 +40,21 @@ class CellShape:
         return Fraction(self.peak, self.total) if self.peak else None
 
     def is_feasible(self, posterior: Fraction) -> bool:
-        """Whether there is a value to protect and beliefs about it may rise; then there is also a second value."""
+        """Whether there is a protected value, and beliefs about it may rise. There is a second value in this case."""
         return 0 < self.peak * posterior.denominator < posterior.numerator * self.total
 
     def split_outcomes(self, posterior: Fraction) -> tuple[int, int]:
-        """Of `keep + domain_size * swap` outcomes, `keep` keep the value, and each value of the sub-table owns `swap`.
+        """Of `keep + domain_size * swap` outcomes, `keep` keep the value, and `swap` give each value of the sub-table.
 
-        p / q = γ - 1 = (ρ2 - ρ1) / (ρ1 (1-ρ2)), in integers. Not positive, and useless, if the sub-table is infeasible.
+        p / q = γ - 1 = (ρ2 - ρ1) / (ρ1 (1-ρ2)), in integers. If the sub-table is infeasible, the numbers are not
+        positive and cannot be used.
         """
         keep = posterior.numerator * self.total - posterior.denominator * self.peak
         swap = (posterior.denominator - posterior.numerator) * self.peak
         return keep, swap
 
     def compute_amplification(self, posterior: Fraction) -> Fraction | None:
-        """The factor from the odds of the prior to those of the posterior; None, unbounded, without a prior."""
+        """The odds of the posterior divided by those of the prior. None (unbounded) without a prior."""
         keep, swap = self.split_outcomes(posterior)
         return Fraction(keep + swap, swap) if swap else None
 
@@ -61,19 +63,19 @@ class CellShape:
         keep, swap = self.split_outcomes(posterior)
         if keep <= 0:
             raise InternalError(
-                f"a sub-table with prior {self.prior} has no retention at the posterior {posterior}.",
+                f"for a sub-table with the prior {self.prior}, no retention meets the posterior {posterior}.",
                 code="no-retention",
             )
         return Fraction(keep, keep + self.domain_size * swap)
 
     def compute_swap_probability(self, posterior: Fraction) -> Fraction:
-        """The probability that a record becomes one given other value of its sub-table."""
+        """The probability that a record gets one given other value of its sub-table."""
         return (1 - self.compute_retention(posterior)) / self.domain_size
 
 
 @dataclass(frozen=True, slots=True)
 class CountedCell(CellShape):
-    """A sub-table: groups that are perturbed together, within the values that occur in them."""
+    """A sub-table: groups that are perturbed together. Only values that occur in these groups replace each other."""
 
     counts: Group
 
@@ -101,7 +103,7 @@ def compute_total_variance(cells: Sequence[CellShape], posterior: Fraction) -> f
 
 
 def _compute_bound(shape: CellShape, posterior: Fraction) -> float:
-    """√n / p: the contribution of a sub-table to the error bound, without the factor that all sub-tables share."""
+    """√n / p: what a sub-table contributes to the error bound, without the factor that all sub-tables share."""
     return math.sqrt(shape.total) * (1 + shape.domain_size * _compute_noise(shape, posterior))
 
 
@@ -125,7 +127,10 @@ def _compute_noise(shape: CellShape, posterior: Fraction) -> float:
 def merge_by_bound(
     groups: Sequence[Group], order: Sequence[int], protected: Sequence[int], posterior: Fraction, minimum: int
 ) -> tuple[Part, ...]:
-    """The runs of `order` with the smallest error bound; none below `minimum` records, except the whole table."""
+    """The runs of `order` with the smallest error bound.
+
+    None has fewer than `minimum` records, except the whole table.
+    """
     return _merge_cheapest(groups, order, protected, _make_price(groups, protected, posterior, minimum, _compute_bound))
 
 
@@ -145,7 +150,10 @@ def _make_price(
     minimum: int,
     cost: Callable[[CellShape, Fraction], float],
 ) -> Callable[[CellShape], float]:
-    """The cost function of a sub-table, infinite if not allowed; refuses a table that is not allowed as a whole."""
+    """Makes the cost function of a sub-table, which is infinite if the sub-table is not allowed.
+
+    Refuses a table that is not allowed as a whole.
+    """
     whole = merge_groups(groups, protected)
     if not whole.peak:
         raise InfeasibleError(
@@ -160,8 +168,8 @@ def _make_price(
         )
     if not whole.is_feasible(posterior):
         raise InfeasibleError(
-            f"a protected value has a share of {whole.prior}, and the posterior {posterior} is not above that, so no "
-            f"belief may rise. Choose a posterior above {whole.prior}, or a prior below it.",
+            f"a protected value has a share of {whole.prior} of the records, and the posterior {posterior} is not "
+            f"above this share, so no belief may rise. Choose a posterior above {whole.prior}, or a prior below it.",
             code="posterior-not-above-share",
             fields={"share": str(whole.prior), "posterior": str(posterior)},
         )
@@ -180,7 +188,7 @@ def _merge_cheapest(
     For the first i groups, best[i] is the smallest cost and the start of the last sub-table. If no cost is finite, the
     whole table is one sub-table.
     """
-    # The values that occur, each with its count: most groups have few of them.
+    # The values that occur and their counts, because most groups have few values.
     records = [[(place, count) for place, count in enumerate(groups[number]) if count] for number in order]
     protected_set = frozenset(protected)
     best = [(0.0, 0)] + [(math.inf, 0)] * len(order)

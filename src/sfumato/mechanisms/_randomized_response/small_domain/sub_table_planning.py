@@ -17,12 +17,12 @@ from sfumato.mechanisms._randomized_response.small_domain.balancing import Group
 from sfumato.mechanisms._randomized_response.small_domain.merging import Part
 from sfumato.mechanisms.capabilities import PlanTable
 
-# Phase 2: brings groups that share values next to each other.
+# Phase 2: orders the groups so that groups with common values are neighbours.
 #
 # Source: Chaytor and Wang, section 5.2: the reverse order of Cuthill and McKee, for the pattern of A·Aᵀ, where A[i][j]
-# is the count of value j in group i. The paper leaves ties open, and with them the result; here a walk starts at the
-# group with the fewest neighbours, of those the last one, and visits neighbours with few neighbours first, of those the
-# first.
+# is the count of value j in group i. The paper does not say how to break ties, and the result depends on it. Here a
+# walk starts at the last of the groups with the fewest neighbours, and visits neighbours with few neighbours first, in
+# their order.
 
 
 def rearrange_groups(groups: Sequence[Group]) -> tuple[int, ...]:
@@ -39,7 +39,7 @@ def rearrange_groups(groups: Sequence[Group]) -> tuple[int, ...]:
     for start in sorted(range(len(groups)), key=lambda number: (len(adjacency[number]), -number)):
         walk = [] if start in visited else [start]
         visited.update(walk)
-        for number in walk:  # breadth first: the list grows during the walk
+        for number in walk:  # breadth first, so the list grows during the walk
             new_neighbours = [neighbour for neighbour in neighbours[number] if neighbour not in visited]
             visited.update(new_neighbours)
             walk += new_neighbours
@@ -53,7 +53,9 @@ def rearrange_groups(groups: Sequence[Group]) -> tuple[int, ...]:
 
 
 class CellLayout:
-    """The sub-table of each slot: the slots of a value are divided into runs, one for each sub-table with its records.
+    """The sub-table of each slot.
+
+    The slots of a value are divided into runs, one for each sub-table with records of this value.
 
     A position is a slot plus the number of slots of all earlier values.
     """
@@ -73,7 +75,7 @@ class CellLayout:
 # ---------------------------------------------------------------------------------------------------------------------
 
 SHOWN_GROUPS = 20
-"""The largest number of groups in a table for people; JSON has them all."""
+"""The largest number of groups in a table for people. JSON has all groups."""
 
 
 def describe_groups(histogram: Histogram, groups: Sequence[Group], parts: Sequence[Part]) -> list[Json]:
@@ -93,15 +95,15 @@ def make_groups_table(groups: Sequence[Group], parts: Sequence[Part], bound: flo
     """A line for each group, in order, with its sub-table."""
     title = (
         f"{format_count(len(groups), 'group')} from balancing, in the order in which neighbours were merged into "
-        f"sub-tables. The paper's bound on the error of a share is {bound:.3g}; it holds with a chance of "
-        f"{format_percent(1 - BOUND_RISK)} (its delta is {BOUND_RISK}):"
+        f"sub-tables. The paper's bound on the error of a share is {bound:.3g}, which holds with a probability of "
+        f"{format_percent(1 - BOUND_RISK)} (delta is {BOUND_RISK}):"
     )
     lines = [
         (str(number + 1), *_format_group(groups[number]), str(cell + 1))
         for cell, part in enumerate(parts)
         for number in part
     ]
-    more = [(f"... {len(lines) - SHOWN_GROUPS} more", "", "", "", "")] if len(lines) > SHOWN_GROUPS else []
+    more = [(f"... and {len(lines) - SHOWN_GROUPS} more", "", "", "", "")] if len(lines) > SHOWN_GROUPS else []
     return PlanTable(title, ("group", "values", "records", "of each value", "cell"), lines[:SHOWN_GROUPS] + more)
 
 

@@ -1,13 +1,13 @@
 """Draws each record at one level of a hierarchy and publishes a set of the groups of that level.
 
 Claim: (prior, posterior)-privacy for every record and every statement about its value, upward and downward, as with
-subset selection. The level of a record is drawn independently of its value and published. At each level the odds of
-two values rise by at most the amplification. Counts of groups have a much smaller error than from sets of values alone;
-counts of values have a slightly larger one.
+subset selection. The level of a record is drawn independently of its value, and is published. At each level, the odds
+between two values rise by at most the amplification. Counts of groups have a much smaller error than with sets of
+values alone, and counts of values have a slightly larger error.
 Source: subset selection (Ye and Barg 2018, Wang et al. 2016) at each level; the combination of levels is our own.
-Published: the domain; of each level its groups, its share of the records, the size of its sets, and how often they
-contain the true group; the weight of each level in each count; the bound; the level of each record. None of this
-depends on the counts of the original table.
+Published: the domain; the groups of each level, its share of the records, the size of its sets, and the probability
+that a set contains the true group; the weight of each level in each count; the bound; the level of each record. Nothing
+published depends on the counts of the original table.
 Notation: n = groups of a level, d = subset_size, γ = amplification; a = hold, b = other as for subset selection; w =
 share, λ = says.
 """
@@ -80,24 +80,24 @@ MOST_BITS = 1 << 24
 """The number of bits of the rows that are drawn at once."""
 
 COMPARED_SHARES = (Fraction(0), Fraction(1, 10), Fraction(1, 5), Fraction(3, 10), Fraction(1, 2))
-"""The shares of the levels above the values whose errors are shown beside those of a plan."""
+"""For comparison, a plan also shows the errors for these shares of the levels above the values."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The published design, and the draws of the sets."""
+    """The published design, and the distributions from which sets are drawn."""
 
     histogram: Histogram
     design: Design
     selections: tuple[SubsetSelection, ...]
-    """The sets of each level, with the outcomes that decide them."""
+    """The sets of each level, with the outcomes of the draw that decide each set."""
 
 
 # ------------------------------------------------------------------------------------------------------------- planning
 
 
 def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
-    """Chooses the requested shares, or those of smallest error, and at each level the best sets within the bound."""
+    """Chooses the requested shares or those with the smallest error, and the best sets of each level."""
     check_several(histogram)
     hierarchy = histogram.hierarchy
     if hierarchy is None:
@@ -138,14 +138,14 @@ def _check_levels(hierarchy: Hierarchy, numbers: Sequence[int], groups: Sequence
     first = hierarchy.levels[0]
     if len(numbers) > MOST_LEVELS:
         raise InfeasibleError(
-            f"records can be drawn at {MOST_LEVELS} levels at most; name fewer with `levels=`.",
+            f"records can be drawn at no more than {MOST_LEVELS} levels; name fewer levels with `levels=`.",
             code="too-many-levels",
             fields={"largest": MOST_LEVELS},
         )
     if len(numbers) == 1:
         raise InfeasibleError(
-            f"no level above {first!r} has a share and several groups; give one a share, or use the mechanism "
-            "'subset'.",
+            f"no level above {first!r} has both a share and several groups; give a share to such a level, or use the "
+            "mechanism 'subset'.",
             code="too-few-levels",
             fields={"level": first},
         )
@@ -153,14 +153,14 @@ def _check_levels(hierarchy: Hierarchy, numbers: Sequence[int], groups: Sequence
         if max(above) == max(below):
             raise InfeasibleError(
                 f"the levels {hierarchy.levels[lower]!r} and {hierarchy.levels[upper]!r} have the same groups; leave "
-                f"one of them out, as in `levels={f'{first}=4/5,...'!r}` with the levels that differ.",
+                f"out one of these levels, as in `levels={f'{first}=4/5,...'!r}` with the remaining levels.",
                 code="levels-alike",
                 fields={"first": hierarchy.levels[lower], "second": hierarchy.levels[upper]},
             )
     if not max(groups[-1]):
         raise InfeasibleError(
-            f"the level {hierarchy.levels[numbers[-1]]!r} has only one group, which discloses nothing and counts "
-            f"nothing; leave it out, as in `levels={f'{first}=4/5,...'!r}` with the levels that differ.",
+            f"the level {hierarchy.levels[numbers[-1]]!r} has only one group, so it gives no information; leave out "
+            f"this level, as in `levels={f'{first}=4/5,...'!r}` with the remaining levels.",
             code="one-group-level",
             fields={"level": hierarchy.levels[numbers[-1]]},
         )
@@ -175,7 +175,10 @@ def _count_outcomes(shares: Sequence[Fraction]) -> int:
 
 
 def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
-    """Draws a level for each record, and a set of its groups; as bits of their values, with the level's number."""
+    """Draws a level and a set of its groups for each record.
+
+    Returns the set as bits of values, and the level's number.
+    """
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)
     shares = [level.share for level in plan.design.levels]
@@ -218,7 +221,7 @@ def make_encoding(design: Design, /) -> LevelSetEncoding:
 
 
 def make_weights(design: Design, /) -> WeightColumns | None:
-    """The contribution of a row of each level to the unbiased count of a value, by its set."""
+    """What a row of each level adds to the unbiased count of a value, depending on the row's set."""
     return make_sibling_weights(design.weighing, [level.name for level in design.levels])
 
 
@@ -226,7 +229,7 @@ def _estimate_least_squares(design: Design, tally: Tally, value_sets: Sequence[I
     """Sums the weights of all records.
 
     The variance of a record depends on the lowest level at which its value and a wanted one share a group. It is the
-    same for all values of other groups of the last level. For the others, weights estimate the difference too.
+    same for all values in other groups of the last level. For the remaining values, weights estimate the difference.
     """
     rows = tally.rows.astype(np.float64)
     nothing, top, estimates = np.zeros(len(rows)), design.tiers[-2].places, []
@@ -242,14 +245,14 @@ def _estimate_least_squares(design: Design, tally: Tally, value_sets: Sequence[I
         rest = np.where(is_kin, spread - outside - slope * theta, 0.0)
         value, further = (tally.counts @ design.weighing.weigh_values(scores).entry_weights for scores in (theta, rest))
         base = rows * outside + np.clip(further, rows * rest.min(), rows * rest.max())
-        # Whatever the other records are, no record has less: so the variance at the estimate is at least this.
+        # No record can have a smaller variance than this, so the variance of the estimate is at least the sum of these.
         base = np.maximum(base, rows * float(spread.min()) - slope * np.clip(value, 0.0, rows))
         estimates.append(Moments(value, base, np.full(len(rows), slope), rows, nothing))
     return estimates
 
 
 def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
-    """The browser version, from the levels: their groups, sets, shares and contrast weights."""
+    """The estimator for the browser, from the groups, sets, shares and contrast weights of the levels."""
     weighing = design.weighing
     numbers = {
         "groups": np.concatenate([tier.places for tier in weighing.tiers[:-1]]),
@@ -263,7 +266,7 @@ def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> Brows
 METHODS: Mapping[str, Method[Design]] = {
     DEFAULT: make_weighted_method(
         lambda design: design.weighing,
-        "unbiased count from the records of all levels, score interval",
+        "unbiased count from the records of all levels, with a score confidence interval",
         NO_ASSUMPTION,
         _estimate_least_squares,
         twin=_make_twin,
@@ -281,7 +284,7 @@ def predict_record_variances(design: Design, holdings: Holdings | None = None, /
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The variance of the count of each value, if the other rows have the composition of the table."""
+    """The variance of the count of each value, if the other rows are composed like the table."""
     tiers, value_counts = plan.design.tiers, np.array(plan.histogram.counts, dtype=np.float64)
     inside, outside = np.zeros(len(value_counts)), np.zeros(len(value_counts))
     for first, alike in group_by_kind(tiers, 0):
@@ -307,7 +310,7 @@ def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) 
 
 
 def explain(plan: Plan, /) -> Json:
-    """The levels with their sets, and their errors at other shares, relative to subset selection at the same bound."""
+    """Explains the levels with their sets, and their errors at other shares relative to subset selection."""
     return {
         "levels": [
             {
@@ -329,7 +332,7 @@ def explain(plan: Plan, /) -> Json:
 
 
 def _compute_relative_errors(plan: Plan) -> dict[Fraction, dict[str, float]]:
-    """The errors of each level divided by subset selection's, at several shares above the values."""
+    """The errors of each level divided by those of subset selection, for several shares of the higher levels."""
     design, level_variances = plan.design, compute_level_variances(plan.design.tiers, plan.selections)
     subset_errors = _compute_errors(_reweigh_levels(design, Fraction(0), level_variances))
     errors_by_share = {}
@@ -342,7 +345,7 @@ def _compute_relative_errors(plan: Plan) -> dict[Fraction, dict[str, float]]:
 
 
 def _reweigh_levels(design: Design, above: Fraction, level_variances: Variances) -> LevelWeights:
-    """The weights of records at another share of the levels above the values, divided as in a design."""
+    """The weights of records for another share of the higher levels, divided among them as in a design."""
     levels = design.levels
     shares = [1 - above, *(above * level.share / (1 - levels[0].share) for level in levels[1:])]
     lines = compute_contrast_weights(shares, level_variances)
@@ -354,7 +357,7 @@ def _reweigh_levels(design: Design, above: Fraction, level_variances: Variances)
 
 
 def _compute_errors(weighing: LevelWeights) -> list[float]:
-    """The standard error that one record adds to the count of a rare group, over the groups of each level."""
+    """The standard error that one record adds to the count of a rare group, for the groups of each level."""
     errors = []
     for number, tier in enumerate(weighing.tiers[:-1]):
         variance = 0.0
@@ -367,7 +370,7 @@ def _compute_errors(weighing: LevelWeights) -> list[float]:
 
 
 def list_tables(plan: Plan, /) -> list[PlanTable]:
-    """The table of each level's error by the shares."""
+    """Makes the table of each level's error for several shares."""
     finest, *_ = levels = plan.design.levels
     rows = [
         (
@@ -377,27 +380,25 @@ def list_tables(plan: Plan, /) -> list[PlanTable]:
         for above, errors in _compute_relative_errors(plan).items()
     ]
     title = (
-        "error of a count divided by that of subset selection, by the share of records drawn above the level "
-        f"{finest.name!r}:"
+        "Error of a count divided by the error of subset selection, for several shares of records drawn above the "
+        f"level {finest.name!r}:"
     )
     return [PlanTable(title, ("share above", *(level.name for level in levels)), rows)]
 
 
 def summarize(plan: Plan, /) -> str:
-    """The levels in one line."""
+    """Describes the levels in one line."""
     levels = plan.design.levels
     share_list = ", ".join(
-        f"{float(level.share):.3g} as sets of {level.selection.members} of {level.selection.size} {level.name}"
+        f"{float(level.share):.3g} of the records as sets of {level.selection.members} of {level.selection.size} "
+        f"{level.name}"
         for level in levels
     )
-    return (
-        f"shares of the records: {share_list}; odds may rise "
-        f"{format_factor(max(level.selection.amplification for level in levels))}"
-    )
+    return f"{share_list}; odds may rise {format_factor(max(level.selection.amplification for level in levels))}"
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
-    """The likelihood of a set: larger by its level's amplification for values it holds; its level is no evidence."""
+    """The likelihood of a set. It is larger by the amplification for values in the set; the level gives no evidence."""
     bits = np.unpackbits(np.asarray(records.values), axis=1, count=plan.histogram.domain_size)
     factors = np.array([float(selection.amplification) for selection in plan.selections])[np.asarray(records.cells)]
     return (np.where(bits, factors[:, np.newaxis], 1.0),)
@@ -406,7 +407,7 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Float
 def compute_published_likelihoods(
     design: Design, published_records: Codes, true_codes: Codes, rows: Indices, /
 ) -> tuple[Floats]:
-    """The same from the design and from rows of zeros and ones for all groups; the other records do not matter."""
+    """The likelihood of each record, from the design and from rows of zeros and ones for all groups."""
     chances = np.ones((len(rows), len(design.domain)))
     for level, (start, places, first) in zip(design.levels, make_encoding(design).layout, strict=True):
         is_mine = published_records[rows, start + len(first)] == 1
@@ -418,14 +419,17 @@ def compute_published_likelihoods(
 def state_guarantee(design: Design, /) -> GuaranteeStatement:
     """States the guarantee in plain words, with the numbers of this design."""
     drawn = [
-        f"A share of {float(level.share):.4g} of the records publishes a set of {level.selection.members} of the "
-        f"{level.selection.size} groups of level {level.name!r}. The set has the true group with probability "
-        f"{float(level.selection.hold_probability):.4g}, and each other one with probability "
+        f"Of the records, {float(level.share):.4g} publish a set of {level.selection.members} of the "
+        f"{level.selection.size} groups of level {level.name!r}. Such a set contains the true group with probability "
+        f"{float(level.selection.hold_probability):.4g}, and each other group with probability "
         f"{float(level.selection.other_probability):.4g}."
         for level in design.levels
     ]
     return state_any_prior(
-        design.bound, "Each record publishes a level, drawn independently of its value, and a set of groups.", *drawn
+        design.bound,
+        "Each record publishes a level and a set of groups of this level. The level is drawn independently of the "
+        "record's value.",
+        *drawn,
     )
 
 

@@ -19,7 +19,7 @@ function estimator({groups, sets, shares, says}) {
     const value = dot(weights, tally.counts);
     let base = tally.rows * outside
       + clipped(dot(further, tally.counts), tally.rows * Math.min(...rest), tally.rows * Math.max(...rest));
-    // Whatever the other records are, no record has less: so the variance at the estimate is at least this.
+    // No record can have a smaller variance than this, so the variance of the estimate is at least the sum of these.
     base = Math.max(base, tally.rows * least - slope * clipped(value, 0, tally.rows));
     return {value, base, slope, least: 0, most: tally.rows, chances: null};
   };

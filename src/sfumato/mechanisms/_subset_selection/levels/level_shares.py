@@ -1,8 +1,8 @@
-"""Computes the share of the records that each level of a hierarchy should have, and its weight in each count.
+"""Computes the best share of the records for each level of a hierarchy, and the weight of each level in each count.
 
-A tier is a level at which some records are drawn; above the last one is the whole domain. A record estimates contrasts
-of a tier: an indicator of the true value's group, less its expectation from the group above and the group's size. A
-record gives no information about tiers below its own.
+A tier is a level at which some records are drawn. Above the last tier is the whole domain. A record estimates contrasts
+of a tier. A contrast is an indicator of the true value's group, minus its expectation from the group above and the
+group's size. A record gives no information about tiers below its own.
 
 Notation: n = groups of a level, r and R = how many of them a group and the group above it hold, k and K = how many
 values; x = the contrast of a group, 1 on its r and then k/K less on all R; d, a, b as for the sets of the level.
@@ -23,10 +23,12 @@ from sfumato._core.array_types import Counts, Floats, Indices
 from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
 
 SHARE_STEPS = 100
-"""Computed shares are multiples of a hundredth, and at least one hundredth."""
+"""Computed shares are multiples of 0.01, and at least 0.01."""
 WEIGHT_STEPS = 10_000
 LARGEST_DENOMINATOR = 10**9
-"""The largest denominator of variances that decide only shares and contrast weights, so that their sums stay short."""
+"""The largest denominator of the variances that determine shares and contrast weights, so that their sums stay
+short.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,10 @@ class Tier:
         return np.bincount(self.places[level.first_values], minlength=self.group_count)
 
     def compute_means(self, theta: Floats) -> Floats:
-        """For each value, the mean of theta over its group; theta may be several, in its last axis."""
+        """For each value, the mean of theta over the value's group.
+
+        There may be several thetas, along the last axis.
+        """
         sums = np.add.reduceat(theta[..., self.order], self.starts, axis=-1)
         return np.asarray((sums / self.sizes)[..., self.places])
 
@@ -76,7 +81,10 @@ def build_tiers(groups: Sequence[Sequence[int]]) -> tuple[Tier, ...]:
 
 
 def group_by_kind(tiers: Sequence[Tier], number: int) -> list[tuple[int, Indices]]:
-    """Collects the groups of a tier with equal sizes of all groups above: the first of each kind, and its members."""
+    """Collects the groups of a tier by the sizes of all groups above.
+
+    Returns the first of each kind, and the members of the kind.
+    """
     first = tiers[number].first_values
     sizes = [
         above.count_groups(level)[above.places[first]]
@@ -95,7 +103,7 @@ Variances = list[list[list[Fraction]]]
 def compute_level_variances(tiers: Sequence[Tier], selections: Sequence[SubsetSelection]) -> Variances:
     """The variance that a record of each level adds to a group's count, by tier, tier of contrasts and level.
 
-    All groups of a level are taken as equally frequent. A set is then a random one of size d, and the sum of x over it
+    All groups of a level are taken as equally frequent. A set is then a random set of size d, and the sum of x over it
     has the variance d (n-d) / (n (n-1)) times that of x. A contrast of a tier is divided among its groups in proportion
     to their sizes. The result is the mean over the groups of the tier.
     """
@@ -132,8 +140,8 @@ def compute_contrast_weights(shares: Sequence[Fraction], level_variances: Varian
     """For each tier, the weight of each level up to it in its contrasts, in proportion to its precision.
 
     This is generalised least squares for equally frequent groups, with one number for all groups of a tier, large or
-    small. So the contribution of a record depends only on the lowest common group of its value and the counted one, and
-    groups add up.
+    small. So the contribution of a record depends only on the lowest common group of its value and the counted value,
+    and counts of groups are consistent.
     """
     weights = []
     for tier in range(len(shares)):
@@ -147,9 +155,9 @@ def compute_contrast_weights(shares: Sequence[Fraction], level_variances: Varian
 
 
 def find_best_shares(importance: Sequence[Fraction], level_variances: Variances) -> list[Fraction]:
-    """The shares of smallest error, in hundredths: of the variances at each level, weighted by its importance.
+    """The shares in hundredths that minimise the sum of each level's variance, weighted by the level's importance.
 
-    The sum is convex in the shares, so single hundredths are moved from level to level as long as that helps.
+    The sum is convex in the shares, so single hundredths are moved from level to level as long as the sum falls.
     """
     count = len(importance)
 

@@ -23,7 +23,7 @@ from sfumato.mechanisms.capabilities import WeightColumns
 from sfumato.mechanisms.estimator import Weights
 from sfumato.mechanisms.mechanism import make_design_error
 
-# Records of several levels as weights, for counts and sums of a table and their variances.
+# Weights of the records of several levels, for counts and sums of a table and their variances.
 #
 # Notation: l = the level of a record, w = the share of its level, λ = the weight of that level's information about a
 # tier, κ = λ/w; M_t = the mean of theta over a value's group of tier t. A record of level l adds, to the sum of theta,
@@ -32,7 +32,10 @@ from sfumato.mechanisms.mechanism import make_design_error
 # the mean of all theta, because the sum of κ w is 1 at every tier.
 
 MOST_BITS = 1 << 30
-"""The largest number of bits of all weights, for each pair of values, level and degree of kinship; none beyond it."""
+"""The largest number of bits of all weights, over pairs of values, levels and degrees of kinship.
+
+Weights with more bits are not written.
+"""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,7 +61,7 @@ class LevelWeights(Weighing):
         return self.contrast_weights[tier][level] / self.shares[level] if self.shares[level] else 0.0
 
     def compute_scores(self, theta: Floats) -> list[Floats]:
-        """For each level the s of its groups, with nothing subtracted at the last tier: s is 0 where theta is."""
+        """For each level, the s of its groups. At the last tier nothing is subtracted, so s is 0 where theta is 0."""
         means = [tier.compute_means(theta) for tier in self.tiers[:-1]]
         level_scores = []
         for level, groups in enumerate(self.tiers[:-1]):
@@ -99,11 +102,11 @@ class LevelWeights(Weighing):
 
 
 def make_sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> WeightColumns | None:
-    """The columns of weights.parquet: a line for each level and value; None if the domain would need too many bits.
+    """The columns of weights.parquet, with a line for each level and value; None if the domain needs too many bits.
 
     A record adds `if_equal` or `otherwise`. It also adds `per_sibling` for each further group in its set that shares
-    the group of the level above with the value. `siblings` marks the first value of each. Groups that share only the
-    group of the next higher level are in `per_sibling_2` and `siblings_2`, and so on.
+    the group of the level above with the value. `siblings` marks the first value of each. `per_sibling_2` and
+    `siblings_2` are for groups that share only the group of the next higher level, and so on.
     """
     tiers, size = weighing.tiers, len(weighing.tiers[0].places)
     if size**2 * len(names) * (len(names) - 1) > MOST_BITS:
@@ -142,7 +145,7 @@ def make_sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> Weight
 
 
 def _mark_kin(tiers: Sequence[Tier], level: int, degree: int, value: int) -> Mask:
-    """Marks the first value of each group of a level whose first common group with a value is this many tiers up."""
+    """Marks the first value of each group whose lowest common group with a value is this number of tiers higher."""
     is_kin = np.zeros(len(tiers[0].places), dtype=np.bool_)
     if level + degree < len(tiers) - 1:
         is_kin[tiers[level].first_values] = True
@@ -154,7 +157,7 @@ def _mark_kin(tiers: Sequence[Tier], level: int, degree: int, value: int) -> Mas
 # ---------------------------------------------------------------------------------------------------------------------
 
 MOST_LEVELS = 8
-"""The largest number of levels: weights grow with its square, and a hostile release must not cause endless work."""
+"""The largest number of levels. Work grows with its square, and a hostile release must not cause endless work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +173,12 @@ class Level:
 
 @dataclass(frozen=True)
 class Design:
-    """The published numbers: the domain, its levels (finest first), and the bound."""
+    """The published part of a plan: the domain, its levels (the finest first), and the bound."""
 
     domain: tuple[Value, ...]
     levels: tuple[Level, ...]
     contrast_weights: tuple[tuple[Fraction, ...], ...]
-    """For each level, the weight of the records of each level up to it in estimates of its groups."""
+    """For each level, the weights in the estimates of its groups: one for the records of each level up to this one."""
     bound: BreachBound
 
     @cached_property
@@ -218,16 +221,16 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     levels, lines = [], []
     for number, level_entry in enumerate(design_json["levels"]):
         groups = tuple(map(int, level_entry["groups"])) if number else tuple(range(len(domain)))
-        hold = parse_exact(level_entry["hold_probability"], "the chance that a set holds the true group")
+        hold = parse_exact(level_entry["hold_probability"], "the probability that a set holds the true group")
         selection = SubsetSelection.read(len(set(groups)), int(level_entry["subset_size"]), hold, bound)
         levels.append(Level(str(level_entry["name"]), parse_exact(level_entry["share"], "a share"), groups, selection))
-        lines.append(tuple(parse_exact(say, "the say of a level") for say in level_entry["says"]))
+        lines.append(tuple(parse_exact(say, "the weight of a level") for say in level_entry["says"]))
     if not levels or len(set(domain)) != len(domain) or len({level.name for level in levels}) != len(levels):
         raise make_design_error("the design's levels or domain are out of range.", "levels")
     if any(level.share <= 0 for level in levels) or sum(level.share for level in levels) != 1:
         raise make_design_error("the shares of the design's levels do not add up to 1.", "shares")
     if any(len(line) != number or min(line) < 0 or sum(line) != 1 for number, line in enumerate(lines, 1)):
-        raise make_design_error("the design does not say how to combine the counts of its levels.", "weights")
+        raise make_design_error("the design lacks the weights that combine the counts of its levels.", "weights")
     for level in levels:
         if len(level.groups) != len(domain) or set(level.groups) != set(range(level.selection.size)):
             raise make_design_error("the groups of the design do not match its domain.", "groups")

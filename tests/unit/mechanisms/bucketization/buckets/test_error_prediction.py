@@ -227,7 +227,7 @@ def test_the_plan_says_how_much_farther_off_counts_are_that_are_dealt_in_turn(de
             for way in (DealingMethod.ROUND_ROBIN, DealingMethod.MIXED)
         )
         assert each.numbers == {"in_turn": in_turn, "mixed": mixed}
-        assert "in mixed buckets, which keep the same caps." in str(each)
+        assert "With mixed buckets and the same caps the error would be" in str(each)
 
 
 def test_the_plan_says_nothing_of_a_gain_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def test_sizes_that_cannot_be_filled_are_left_out() -> None:
 
 def test_many_places_are_counted_and_few_are_named() -> None:
     named = NoBucketingError(NothingFits(tuple(range(9)), 6, 8)).name_values([f"x{place + 1}" for place in range(9)])
-    assert "no room for 9 values within" in str(named)
+    assert "cannot hold all records with 9 values within" in str(named)
     message = named.sentence_with_values
-    assert "x1, x2, x3, x4, x5 and 4 more" in message
+    assert "x1, x2, x3, x4, x5 and 4 other values" in message
     assert "allow buckets of 8" in message

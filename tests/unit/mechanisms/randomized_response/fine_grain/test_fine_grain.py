@@ -460,7 +460,7 @@ def test_values_that_are_never_kept_are_named() -> None:
 
 
 def test_a_direction_that_lets_beliefs_fall_is_remarked_upon() -> None:
-    assert "`direction='both'`" in _remark(SKEWED, "bounded upward only")
+    assert "`direction='both'`" in _remark(SKEWED, "only rising beliefs are bounded")
     both = _plan((50, 20, 12), _limits("12", "9", "7"), Options(Direction.BOTH, Objective.AGGREGATE))
     assert fine_grain.list_remarks(both) == []
 
@@ -498,7 +498,7 @@ def test_promise_of_many_bounds_names_some() -> None:
     promise = fine_grain.state_guarantee(_plan((1,) * 8, _limits(*["3"] * 8)).design).text
     assert "'value 4'" in promise
     assert "'value 5'" not in promise
-    assert "and 3 more in the design" in promise
+    assert "the bounds of 3 more values are in `datapackage.json`" in promise
 
 
 @pytest.mark.parametrize("place", range(8))

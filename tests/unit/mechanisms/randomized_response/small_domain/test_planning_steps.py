@@ -33,4 +33,4 @@ def test_many_groups_are_cut_for_people_and_said_to_be() -> None:
     groups = tuple((each, each) for each in range(1, SHOWN_GROUPS + 6))
     table = make_groups_table(groups, (tuple(range(len(groups))),), 1.0)
     assert len(table.rows) == SHOWN_GROUPS + 1
-    assert table.rows[-1][0] == "... 5 more"
+    assert table.rows[-1][0] == "... and 5 more"

@@ -456,15 +456,15 @@ def test_a_protected_value_that_nothing_can_balance_is_remarked_upon() -> None:
     """Of the protected 1500, 400 and 100 records the first outweighs the others; the balance is one."""
     plan = _plan((8000, 1500, 400, 100), BreachBound("1/5", "1/2"), Options())
     assert plan.balance == 1
-    assert "more frequent than all other protected ones" in _remark(plan, "balancing cannot work")
+    assert "more frequent than all other protected values" in _remark(plan, "balancing is impossible")
     balanced = _plan((8000, 1000, 600, 400), BreachBound("1/5", "1/2"), Options())
     assert balanced.balance == 2
-    assert not any("balancing cannot work" in each for each in map(str, small_domain.list_remarks(balanced)))
+    assert not any("balancing is impossible" in each for each in map(str, small_domain.list_remarks(balanced)))
 
 
 def test_one_cell_is_remarked_upon_as_uniform_perturbation_with_a_weaker_promise() -> None:
     plan = _plan((5000, 5000), BreachBound("1/2", "3/4"), Options())
-    remark = _remark(plan, "one sub-table of all values")
+    remark = _remark(plan, "a single sub-table with all values")
     assert "uniform" in remark
     assert "subset" in remark
 
@@ -472,14 +472,14 @@ def test_one_cell_is_remarked_upon_as_uniform_perturbation_with_a_weaker_promise
 def test_small_cells_are_remarked_upon_with_the_smallest() -> None:
     remark = _remark(_plan(EXAMPLE, THIRDS), "fewer than 1000 records")
     assert remark.startswith("4 of 4 sub-tables")
-    assert "the smallest 6" in remark
+    assert "the smallest has 6" in remark
 
 
 def test_a_table_smaller_than_the_usual_minimum_is_one_small_cell() -> None:
     plan = _plan(EXAMPLE, THIRDS, Options())
     assert _cells(plan) == [EXAMPLE]
     assert "1 of 1 sub-tables" in _remark(plan, "fewer than 1000 records")
-    assert _remark(plan, "one sub-table of all values")
+    assert _remark(plan, "a single sub-table with all values")
 
 
 def test_promise_states_one_prior_and_what_is_not_covered() -> None:

@@ -174,7 +174,9 @@ def test_without_records_above_it_is_subset_selection() -> None:
 def test_a_plan_shows_its_errors_against_the_shares() -> None:
     (table,) = levels.list_tables(plan_of(chapters(EVEN), "code=0.85,chapter=0.15"))
     assert table.headings == ("share above", "code", "chapter")
-    assert table.title.startswith("error of a count divided by that of subset selection, by the share of records ")
+    assert table.title.startswith(
+        "Error of a count divided by the error of subset selection, for several shares of records "
+    )
     assert [row[0] for row in table.rows] == ["0%", "10%", "15% (this plan)", "20%", "30%", "50%"]
     errors = np.array([[float(each) for each in row[1:]] for row in table.rows])
     assert (np.diff(errors[:, 0]) > 0).all()
@@ -259,7 +261,7 @@ THREE = [[0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2]]
 @pytest.mark.parametrize(
     ("groups", "text", "importance", "error", "sentence"),
     [
-        ([[0, 0, 1]], "code=0.8,chapter=0.1", None, SpecError, "the shares of the levels must add up to 1;"),
+        ([[0, 0, 1]], "code=0.8,chapter=0.1", None, SpecError, "the shares of the levels must add up to 1,"),
         ([[0, 0, 1]], "code=2,chapter=-1", None, SpecError, "the number of the level 'chapter' is below 0; give 0"),
         ([[0, 0, 1]], "chapter=1", None, SpecError, "without records of the level 'code' its values cannot be counted"),
         ([[0, 0, 1]], "code=1", None, InfeasibleError, "no level above 'code' has a share and several groups; give"),
@@ -269,12 +271,24 @@ THREE = [[0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2]]
             "code",
             None,
             SpecError,
-            "'code' is not a level with a number; write for example `levels='code=4/5",
+            "'code' is not a level with a number; write, for example, `levels='code=4/5",
         ),
         ([[0, 0, 1]], "code=1/2,CODE=1/2", None, SpecError, "'CODE=1/2' is not a level with a number; write"),
         ([[0, 0, 1]], "code=half,chapter=half", None, SpecError, "the number of the level 'code' is 'half': write a"),
-        ([[0, 0, 1]], None, "code=0,chapter=0", SpecError, "no level has any importance; give one of them a number"),
-        ([[0, 0, 1]], "code=1/2,chapter=1/2", "code=1", SpecError, "`levels=` gives shares and `importance=` computes"),
+        (
+            [[0, 0, 1]],
+            None,
+            "code=0,chapter=0",
+            SpecError,
+            "every level has the importance 0; give at least one level a number",
+        ),
+        (
+            [[0, 0, 1]],
+            "code=1/2,chapter=1/2",
+            "code=1",
+            SpecError,
+            "`levels=` sets the shares and `importance=` computes",
+        ),
         (
             [[0, 0, 0]],
             None,
