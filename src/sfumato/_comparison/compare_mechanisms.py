@@ -139,7 +139,7 @@ def compare_survey(  # noqa: PLR0913 - the same
     size = choose_usual_count(survey.histogram) if at is None else at
     trials = TrialCache(request, trial_table, letter, size, {})
     accepted = [column.name for column in survey.columns if request.accepted_risks.accepts_column(column.name)]
-    stops = list_table_stops(request, survey, measure_predictions(trial_table.targets, accepted))
+    stops = list_table_stops(request, survey, trial_table.targets, measure_predictions(trial_table.targets, accepted))
     total, contenders = len(REGISTRY), []
     for done, mechanism in enumerate(REGISTRY.values()):
         progress(done, total)

@@ -45,7 +45,7 @@ def list_undecided_stops(request: Request, names: Sequence[str]) -> list[Notice]
         return []
     has = "column has" if len(undecided) == 1 else "columns have"
     sentence = f"{len(undecided)} {has} no role yet: {_list_names(undecided)}. Nothing is published unless you say so."
-    ways_out = (
+    ways_out: tuple[str, ...] = (
         f"Publish unchanged: `public={list(undecided)!r}`.",
         f"Leave out: `drop={list(undecided)!r}`.",
     )
