@@ -444,7 +444,7 @@ def test_domain_without_the_missing_value_is_refused_where_values_are_missing(de
 def test_column_of_one_value_is_refused_and_a_declared_domain_helps(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["HIV"]))
     sentence = fail(desk, *publishing("people.csv"))
-    assert sentence.startswith("the sensitive column has only one value, which no other value can replace;")
+    assert sentence.startswith("the sensitive column has only one value,")
     (desk / "domain.txt").write_text("HIV\n")
     assert "has only one value" in fail(desk, *publishing("people.csv", "--domain", "disease=domain.txt"))
     (desk / "domain.txt").write_text("HIV\nflu\n")
