@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
     from sfumato._request.hierarchy import Hierarchy
     from sfumato._request.histogram import Histogram
-    from sfumato._request.schema import NullPolicy, Ranges, Role, Schema
+    from sfumato._request.range_edges import Ranges
+    from sfumato._request.schema import NullPolicy, Role, Schema
     from sfumato._request.warnings import Grade, Notice, NoticeWarning
     from sfumato._risk.attackers.attack_result import Attack
     from sfumato._risk.lint.findings import Finding, LintReport
@@ -166,7 +167,7 @@ _MODULES = {
     "Answer": "sfumato._query.answer",
     "QuestionPage": "sfumato._report.question_page.page_file",
     "Attack": "sfumato._risk.attackers.attack_result",
-    "Ranges": "sfumato._request.schema",
+    "Ranges": "sfumato._request.range_edges",
     "BreachBound": "sfumato._request.belief_bounds",
     "BreachBoundPerValue": "sfumato._request.belief_bounds",
     "Certificate": "sfumato._evidence.certificate",

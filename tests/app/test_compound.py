@@ -342,8 +342,8 @@ def test_cells_that_give_a_single_column_away_are_refused(desk: Path, more: list
     asked = [*SMALL_DOMAIN, *domains, "--as-published", "small-domain", "--plan-file", "plan.json", *more]
     sentence = refused(desk, "publish", table, "--out", "release", "--compound", "disease,rare", *asked)
     assert sentence == (
-        "one value of column 'rare' alone could be believed with 13/15 (about 0.867), above 2/3. This "
-        "mechanism protects combinations, not the single columns; choose --mechanism uniform or "
+        "one value of column 'rare' alone could be inferred with a confidence of 13/15 (about 0.867), above 2/3. This "
+        "mechanism protects combinations, but not the single columns. Choose --mechanism uniform or "
         "--mechanism subset, which cover every statement."
     )
 

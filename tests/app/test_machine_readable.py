@@ -15,7 +15,7 @@ from accepted import ALL_ACCEPTED
 from command_line import BOUND, complaint, content, people, publishing, run, succeed, write_csv
 from refusals import refuses
 from sfumato import BreachBound, Notice, NoticeError, NoticeWarning, Request, Schema, SfumatoError, SpecError, publish
-from sfumato._publish.publication_plan import list_notice_codes
+from sfumato._publish.plan_notices import list_notice_codes
 from sfumato._request.warnings import NOTICE_CODES
 from sfumato.mechanisms import REGISTRY
 

@@ -44,7 +44,7 @@ from sfumato._query.release import Release
 from sfumato._query.release_error_prediction import PredictedErrors, predict_errors
 from sfumato._release.description import NO_DESCRIPTION, Description
 from sfumato._release.manifest import Manifest
-from sfumato._request.schema import Ranges
+from sfumato._request.range_edges import Ranges
 from sfumato._verify.check_results import Check
 from sfumato._verify.file_checks import ACCEPTED, verify_folder
 from sfumato.errors import ReleaseFormatError

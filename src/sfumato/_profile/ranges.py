@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sfumato._core.array_types import Codes
 from sfumato._records.column_codes import encode_batch_values
-from sfumato._request.schema import Ranges
+from sfumato._request.range_edges import Ranges
 from sfumato.errors import SchemaError
 
 

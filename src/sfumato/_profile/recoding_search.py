@@ -24,7 +24,8 @@ from sfumato._profile.equivalence_classes import count_unique, hash_numbers
 from sfumato._profile.ranges import assign_bins, is_fractional
 from sfumato._profile.role_guessing import propose_date_edges, propose_number_edges
 from sfumato._records.column_codes import CodedColumn, TableColumn, encode_batch_values
-from sfumato._request.schema import Ranges, Schema
+from sfumato._request.range_edges import Ranges
+from sfumato._request.schema import Schema
 
 LEAST_UNIQUE_SHARE = 0.01
 """Up to this share of unique records, no recoding is searched. It would help few people and cost all analysts."""

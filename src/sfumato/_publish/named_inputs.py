@@ -19,8 +19,8 @@ from sfumato._publish.request_settings import (
 )
 from sfumato._readers.open_table import open_source
 from sfumato._readers.reader_registry import find_reader_of_address
+from sfumato._request.named_columns import ANY_CHARACTERS, check_named_columns
 from sfumato._request.person_rows import OneRow
-from sfumato._request.schema import ANY_CHARACTERS, check_named_columns
 from sfumato.errors import SchemaError, SfumatoError
 
 COLUMN_ARGUMENTS = ("sensitive", "compound", "identifier", "person", "drop", "keep", "text")

@@ -30,11 +30,11 @@ from sfumato._profile.equivalence_classes import Uniqueness
 from sfumato._profile.table_scan import TableScan
 from sfumato._publish.exposure_section import make_exposure_section
 from sfumato._publish.journal_writer import claim_journal, make_entry
+from sfumato._publish.plan_notices import list_notice_codes
 from sfumato._publish.planning_draws import compute_first_digest
 from sfumato._publish.publication_plan import (
     check_decided,
     check_publishable,
-    list_notice_codes,
     make_publication_plan,
     open_table,
     survey_table,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from sfumato._engines.engine import Engine
 from sfumato._engines.spark_engine import choose_engine
 from sfumato._planning.grouping_gains import GroupingGain, compute_gains
 from sfumato._planning.mechanism_choice import AUTO, NO_OPTIONS, choose
-from sfumato._planning.predicted_error import ChosenMechanism, compute_even_error
+from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.column_checks import merge_in_schema
 from sfumato._profile.equivalence_classes import Uniqueness
 from sfumato._profile.recoding_search import (
@@ -28,11 +27,10 @@ from sfumato._profile.recoding_search import (
     search_recodings,
 )
 from sfumato._profile.table_scan import TableScan, scan_table
-from sfumato._profile.table_warnings import warn_of_frequent_values
+from sfumato._publish.plan_notices import list_column_notices, list_plan_notices
 from sfumato._publish.planned_columns import PlannedColumn, list_planned_columns
 from sfumato._publish.planning_draws import choose_planning_draws
 from sfumato._publish.publication_stops import (
-    NOTABLE_DISCLOSED_SHARE,
     has_unique_records,
     list_mechanism_stops,
     list_table_stops,
@@ -43,20 +41,19 @@ from sfumato._readers.open_table import open_source
 from sfumato._readers.sources import Source
 from sfumato._release.description import Description
 from sfumato._request.accepted_risks import NO_ACCEPTED_RISKS, AcceptedRisks
-from sfumato._request.belief_bounds import BreachBound, PrivacySpec
-from sfumato._request.guarantee import Guarantee
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.histogram import Histogram, compute_margins
-from sfumato._request.schema import MergedValues, Role, check_named_columns, find_matches
+from sfumato._request.named_columns import check_named_columns, find_matches
+from sfumato._request.schema import MergedValues, Role
 from sfumato._request.stated_context import StatedContext
-from sfumato._request.warnings import NOTICE_CODES, REFUSED_CODE, Grade, Notice, NoticeNumber
+from sfumato._request.warnings import REFUSED_CODE, Grade, Notice
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE, run_attack_scenarios
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, make_planned_setups
-from sfumato._risk.attackers.attack_target import Target, make_targets
+from sfumato._risk.attackers.attack_target import make_targets
 from sfumato._risk.attackers.planned_exposure import measure_predictions, run_planned_attacks
 from sfumato._risk.attackers.predictive_columns import (
     ColumnPrediction,
-    count_disclosed_records,
 )
 from sfumato._verify.prepublication_checks import check_parts, check_sub_tables
 from sfumato.errors import (
@@ -66,15 +63,9 @@ from sfumato.errors import (
     SchemaError,
 )
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms.capabilities import AttackModel, ErrorPrediction, PlanExplanation
 
 if TYPE_CHECKING:  # it builds releases, which need plans
     from sfumato._publish.planned_answers import PlannedAnswer
-
-NOTABLE_UNIQUE_SHARE = 0.05
-"""The share of unique records from which a notice is given."""
-LARGEST_USUAL_AMPLIFICATION = 19
-"""The factor on odds by which a belief of one half rises to 95%; a larger one is hardly a protection."""
 
 
 @dataclass(frozen=True)
@@ -389,109 +380,6 @@ def _select_options(request: Request, repeated_mechanism: str | None) -> OptionV
     if repeated_mechanism is None:
         return request.options
     return {name: values for name, values in request.options.items() if name == repeated_mechanism}
-
-
-def list_column_notices(
-    request: Request,
-    table_survey: TableScan,
-    targets: Sequence[Target],
-    column_predictions: Sequence[ColumnPrediction],
-    stops: Sequence[Notice] = (),
-) -> list[Notice]:
-    """Notices about public columns that disclose something, but do not stop the publication."""
-    notices, sample, bound, risks = [], table_survey.sample, request.spec.bound, request.accepted_risks
-    unique_share = table_survey.uniqueness.after_bins.unique_share
-    is_stop = unique_share > request.unique_limit and not risks.unique_records
-    if unique_share >= NOTABLE_UNIQUE_SHARE and not is_stop:
-        sentence = (
-            f"{unique_share:.1%} of the records are unique on the public columns, so anyone who knows these "
-            "columns can re-identify the person; use wider ranges (`ranges=`), or drop columns (`drop=`)."
-        )
-        notices.append(Notice("records-alone", sentence, None, {"share": unique_share}))
-    if not sample.is_whole:
-        sentence = (
-            f"the risk of public columns was estimated on a random sample of {sample.records:,} of {sample.total:,} "
-            "records."
-        )
-        notices.append(Notice("records-sampled", sentence, None, {"records": sample.records, "total": sample.total}))
-    for predictor in column_predictions:
-        if predictor.is_predictive and risks.accepts_column(predictor.columns[0]):
-            numbers: dict[str, NoticeNumber] = {"guessed": predictor.success, "blindly": predictor.blind_success}
-            notices.append(
-                Notice("telling-column", f"{predictor.sentence}; you accepted this.", predictor.columns[0], numbers)
-            )
-        elif predictor.is_coarser and not predictor.is_predictive and not risks.accepts_column(predictor.columns[0]):
-            sentence = (
-                f"public column {predictor.columns[0]!r} is a coarser form of {predictor.protected_column!r}, so it "
-                "discloses with certainty the group to which every person's value belongs; drop the column "
-                f"(`drop={[predictor.columns[0]]!r}`)."
-            )
-            notices.append(Notice("coarser-column", sentence, predictor.columns[0]))
-    if bound is None:
-        return notices
-    stopped = {name for stop in stops if stop.code == "column-discloses" for name in stop.columns}
-    for target in targets:
-        for name, codes in sample.columns.items():
-            disclosed_records = count_disclosed_records(
-                codes, target.true_codes, target.size, float(bound.prior), float(bound.posterior)
-            )
-            share = disclosed_records / sample.records
-            if share >= NOTABLE_DISCLOSED_SHARE and not risks.accepts_column(name) and name not in stopped:
-                sentence = (
-                    f"public column {name!r} discloses the {target.name!r} of {share:.1%} of the records. Their "
-                    f"value is rare in the table (a share of at most {bound.prior}), but has a share above "
-                    f"{bound.posterior} among records with the same {name!r}. Drop or coarsen the column."
-                )
-                notices.append(Notice("telling-groups", sentence, name, {"records": disclosed_records, "share": share}))
-    return notices
-
-
-def list_plan_notices(chosen: ChosenMechanism, spec: PrivacySpec, column: str) -> list[Notice]:
-    """Notices about the chosen plan, with the name of the column, which a mechanism does not know."""
-    notices = [Notice("mechanism-chosen", chosen.reason)] if chosen.reason and chosen.alternatives else []
-    if spec.bound is not None and spec.bound.person_amplification > LARGEST_USUAL_AMPLIFICATION:
-        notices.append(_make_weak_bound_notice(spec.bound))
-    if spec.bound is not None and chosen.mechanism.guarantee is Guarantee.ANY_PRIOR:
-        notices += warn_of_frequent_values(chosen.histogram, spec.bound, column)
-        notices += [] if spec.rows == 1 else [_make_shared_bound_notice(chosen, spec.bound)]
-    for capability in (ErrorPrediction, PlanExplanation, AttackModel):
-        try:
-            chosen.mechanism.require(capability)
-        except MissingCapabilityError as error:
-            notices.append(Notice("capability-missing", str(error), None, {"capability": error.capability}))
-    return [*notices, *(replace(remark, column=column) for remark in chosen.remarks)]
-
-
-def _make_weak_bound_notice(bound: BreachBound) -> Notice:
-    sentence = (
-        f"the bound protects little: it lets odds rise by a factor of {float(bound.person_amplification):.3g}, "
-        f"so a belief of {bound.prior} can rise to {bound.posterior}; choose a smaller posterior (`posterior=`)."
-    )
-    return Notice("weak-bound", sentence, None, {"amplification": str(bound.person_amplification)})
-
-
-def _make_shared_bound_notice(chosen: ChosenMechanism, bound: BreachBound) -> Notice:
-    """The notice about the cost of sharing the bound among the rows of a person."""
-    draws = Draws.for_planning()
-    even_errors = [
-        compute_even_error(chosen.mechanism, row_bound, chosen.mechanism.options(), draws, chosen.histogram)
-        for row_bound in (bound, bound.share_among_rows(1))
-    ]
-    factor = (even_errors[0] or math.inf) / (even_errors[1] or math.inf)
-    sentence = (
-        f"up to {bound.rows} rows of a person share the bound, so each row multiplies an attacker's odds by at most "
-        f"{float(bound.amplification):.3f} instead of {float(bound.person_amplification):.3f}. The error of a "
-        f"count is {factor:.1f} times the error with one row per person. The risk of public columns is shown for "
-        "each row separately. An attacker who combines the rows of a person learns more, but at most what the bound "
-        "for persons allows."
-    )
-    return Notice("shared-bound", sentence, None, {"rows": bound.rows, "error_factor": factor})
-
-
-def list_notice_codes() -> tuple[str, ...]:
-    """Lists the codes of all notices. The codes of the mechanisms' remarks come last."""
-    explanations = [item.explanation for item in REGISTRY.values() if item.explanation is not None]
-    return tuple(dict.fromkeys((*NOTICE_CODES, *(code for item in explanations for code in item.remark_codes))))
 
 
 def check_decided(request: Request, names: Sequence[str]) -> None:

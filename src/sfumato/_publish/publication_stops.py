@@ -18,7 +18,8 @@ from sfumato._request.accepted_risks import PLACEHOLDER
 from sfumato._request.belief_bounds import propose_bound
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
-from sfumato._request.schema import ANY_CHARACTERS, Role, Schema, find_matches
+from sfumato._request.named_columns import ANY_CHARACTERS, find_matches
+from sfumato._request.schema import Role, Schema
 from sfumato._request.warnings import Notice
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_target import Target

@@ -15,9 +15,11 @@ from sfumato._publish.request import Request
 from sfumato._readers.read_options import POINT, UTF_8, ReadOptions
 from sfumato._request.accepted_risks import BREACH_LIMIT, UNIQUE_LIMIT
 from sfumato._request.belief_bounds import PrivacySpec
+from sfumato._request.domain_files import read_domain
 from sfumato._request.person_rows import Surplus
+from sfumato._request.range_edges import Ranges
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
-from sfumato._request.schema import NullPolicy, Ranges, Schema, read_domain
+from sfumato._request.schema import NullPolicy, Schema
 from sfumato.errors import SchemaError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism

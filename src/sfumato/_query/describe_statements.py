@@ -14,7 +14,7 @@ from sfumato._query.parser import allowed_sql, public_queries
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._records.sql_quoting import TABLE, quote_name
 from sfumato._release.manifest import Manifest
-from sfumato._request.schema import Ranges
+from sfumato._request.range_edges import Ranges
 from sfumato.errors import QueryError
 
 AS_PUBLISHED = "as it was published"

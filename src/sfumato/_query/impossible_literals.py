@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sfumato._core.cell_values import Value, display, split_value
 from sfumato._core.suggestions import explain_missing_name, find_nearest
 from sfumato._release.manifest import Manifest
-from sfumato._request.schema import Ranges
+from sfumato._request.range_edges import Ranges
 from sfumato.errors import QueryError
 
 NAMED_VALUES = 20

@@ -46,7 +46,7 @@ from sfumato._release.release_folder import find_release_folder, read_folder, un
 from sfumato._release.store_transfer import fetch, fetch_manifest
 from sfumato._request.guarantee import GuaranteeStatement
 from sfumato._request.hierarchy import Hierarchy
-from sfumato._request.schema import Ranges
+from sfumato._request.range_edges import Ranges
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import QueryError, ReleaseFormatError, SfumatoError
 

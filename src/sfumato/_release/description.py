@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.small_text_files import read_toml
-from sfumato._request.schema import explain_missing_column
+from sfumato._request.named_columns import explain_missing_column
 from sfumato._terminal_safe import UNPRINTABLE
 from sfumato.errors import ReleaseFormatError, SchemaError, SfumatoError, SpecError
 

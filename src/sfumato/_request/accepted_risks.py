@@ -10,7 +10,7 @@ from typing import Self
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._figures.number_format import format_exact_percent
-from sfumato._request.schema import ANY_CHARACTERS, find_matches
+from sfumato._request.named_columns import ANY_CHARACTERS, find_matches
 from sfumato.errors import SpecError
 
 BREACH_LIMIT = Fraction(1, 100)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import itertools
-import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
@@ -14,21 +10,17 @@ from typing import TypeVar
 
 from sfumato._core.cell_values import Value, display, to_json
 from sfumato._core.json_types import Json
-from sfumato._core.small_text_files import read_csv_lines
-from sfumato._core.suggestions import NAME_SIMILARITY, explain_missing_name
+from sfumato._request.domain_files import read_declared_domain
 from sfumato._request.hierarchy import Hierarchy, format_level_name
+from sfumato._request.named_columns import ANY_CHARACTERS, check_named_columns, find_matches
 from sfumato._request.person_rows import ONE_ROW_EACH, OneRow, PersonRows, Surplus
+from sfumato._request.range_edges import Edge, Ranges
 from sfumato.errors import SchemaError
 
 COMPOUND_MARK = " + "
 """Separates the names of the columns of a compound."""
-NAMED_COLUMNS = 50
-"""The largest number of existing columns named in the message about a missing one."""
 
-RANGE_LABEL = re.compile(r"\[(?P<low>[^,]+),(?P<high>[^,]+)[)\]]")
-"""The published name of a range, such as `[18,65)`."""
 
-Edge = int | float | datetime.date | datetime.datetime
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
 
@@ -53,8 +45,6 @@ PUBLISHED_ROLES = (Role.PUBLIC, Role.SENSITIVE, Role.UNDECIDED)
 """The roles of the columns that would be published."""
 PATTERN_ROLES = (Role.PUBLIC, Role.DROPPED, Role.IDENTIFIER)
 """The roles that a name with `*` can give to several columns."""
-ANY_CHARACTERS = "*"
-"""Stands for any characters in the name of a column; alone, for all columns that have no other role."""
 
 
 ROLE_ARGUMENTS = {
@@ -72,83 +62,6 @@ class NullPolicy(StrEnum):
     VALUE = "value"
     ERROR = "error"
     DROP = "drop"
-
-
-@dataclass(frozen=True, slots=True)
-class Ranges:
-    """Half-open intervals [a,b) between edges. The last interval is closed, and edges keep their spelling."""
-
-    edges: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.edges) in (0, 1):
-            raise SchemaError("ranges need at least two edges, such as 0,20,40,60.", code="too-few-edges")
-        parsed = self.parsed_edges
-        dates = [edge for edge in parsed if isinstance(edge, datetime.date)]
-        if len(dates) not in (0, len(parsed)):
-            raise SchemaError("the edges of ranges must be all numbers or all dates.", code="mixed-edges")
-        if len({isinstance(edge, datetime.datetime) and edge.tzinfo is not None for edge in dates}) > 1:
-            raise SchemaError("either all edges of ranges must have an offset from UTC, or none.", code="mixed-offsets")
-        if any(low >= high for low, high in itertools.pairwise(parsed)):  # type: ignore[operator]
-            raise SchemaError(
-                f"the edges {', '.join(self.edges)} must rise from left to right.", code="edges-not-rising"
-            )
-
-    @classmethod
-    def parse(cls, text: str) -> Ranges:
-        """Reads `0,20,40,60` or `2020-01-01,2021-01-01`."""
-        return cls(tuple(edge.strip() for edge in text.split(",")))
-
-    @classmethod
-    def of(cls, edges: Ranges | str | Sequence[Edge]) -> Ranges:
-        """Accepts ranges, a string, or a list of edges."""
-        if isinstance(edges, Ranges):
-            return edges
-        return cls.parse(edges) if isinstance(edges, str) else cls(tuple(str(edge) for edge in edges))
-
-    @property
-    def parsed_edges(self) -> tuple[Edge, ...]:
-        """The edges as numbers or dates. If some edges have a time of day, a date stands for its midnight."""
-        parsed = tuple(_parse_edge(edge) for edge in self.edges)
-        if not any(isinstance(edge, datetime.datetime) for edge in parsed):
-            return parsed
-        return tuple(
-            datetime.datetime.combine(edge, datetime.time()) if type(edge) is datetime.date else edge for edge in parsed
-        )
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The published names of the ranges, in rising order."""
-        pairs = list(itertools.pairwise(self.edges))
-        return tuple(f"[{low},{high}{']' if (low, high) == pairs[-1] else ')'}" for low, high in pairs)
-
-
-def is_list_of_rising_ranges(labels: Sequence[str]) -> bool:
-    """Whether all texts are names of ranges, and their lower edges rise; `[5,18)` comes before `[18,65)`."""
-    matches = [RANGE_LABEL.fullmatch(label) for label in labels]
-    edges = [match for match in matches if match is not None]
-    if not edges or len(edges) < len(matches):
-        return False
-    try:
-        Ranges((*(match["low"] for match in edges), edges[-1]["high"]))
-    except SchemaError:
-        return False
-    return True
-
-
-def _parse_edge(text: str) -> Edge:
-    for read in (int, float, datetime.date.fromisoformat, datetime.datetime.fromisoformat):
-        try:
-            edge: Edge = read(text)
-        except ValueError:
-            continue
-        if not (isinstance(edge, float) and math.isnan(edge)):
-            return edge
-    raise SchemaError(
-        f"the edge {text!r} is neither a number nor a date such as 2024-01-31.",
-        code="wrong-edge",
-        fields={"edge": text},
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +214,7 @@ class Schema:
                 code="two-domains",
                 fields={"column": both[0], "by": "domain, hierarchy"},
             )
-        read_domains = {name: _read_declared_domain(name, values) for name, values in (domains or {}).items()}
+        read_domains = {name: read_declared_domain(name, values) for name, values in (domains or {}).items()}
         parsed_ranges = {name: Ranges.of(edges) for name, edges in (ranges or {}).items()}
         row_choice = OneRow.parse(one_row) if isinstance(one_row, str) else one_row
         return cls(
@@ -519,48 +432,8 @@ class Schema:
                 )
 
 
-def find_matches(pattern: str, columns: Iterable[str]) -> list[str]:
-    """Lists the columns that a name stands for: the column of that name, or those that match its `*`.
-
-    `*` alone stands for all columns, even if one has this name.
-    """
-    columns = list(columns)
-    if pattern in columns and pattern != ANY_CHARACTERS:
-        return [pattern]
-    expression = re.compile(".*".join(map(re.escape, pattern.split(ANY_CHARACTERS))), re.DOTALL)
-    return [name for name in columns if expression.fullmatch(name)]
-
-
-def check_named_columns(names_by_argument: Iterable[tuple[str, str]], columns: Sequence[str]) -> None:
-    """Refuses the first named column that the table does not have, with the argument to correct."""
-    for argument, name in names_by_argument:
-        if name not in columns:
-            raise SchemaError(
-                f"{explain_missing_column(name, columns)} Correct `{argument}=`.",
-                code="missing-column",
-                fields={"column": name, "argument": argument},
-            )
-
-
-def explain_missing_column(name: str, columns: Iterable[str], opening: str = "the table has no column") -> str:
-    """Describes a missing column, and suggests the column with the most similar name, ignoring capital letters."""
-    return explain_missing_name(name, list(columns), opening, most=NAMED_COLUMNS, similarity=NAME_SIMILARITY)
-
-
 def _list_names(names: str | Iterable[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _read_declared_domain(column: str, values: Sequence[Value] | Path) -> tuple[Value, ...]:
-    if isinstance(values, Path):
-        return read_domain(values)
-    if isinstance(values, str):
-        raise SchemaError(
-            f"the domain of {column!r} is a string; give a list of values, or the Path of a domain file.",
-            code="not-a-list",
-            fields={"argument": "domains", "column": column},
-        )
-    return tuple(values)
 
 
 def _parse_choice(kind: type[ChoiceT], choice: ChoiceT | str, argument: str) -> ChoiceT:
@@ -572,21 +445,3 @@ def _parse_choice(kind: type[ChoiceT], choice: ChoiceT | str, argument: str) -> 
             fields={"argument": argument, "given": str(choice)},
         )
     return kind(choice)
-
-
-def read_domain(path: Path) -> tuple[str | None, ...]:
-    """Reads a domain file: one value a line, quoted as in CSV where needed; an empty line is the missing value.
-
-    A first line `value` is a header.
-    """
-    format_message = f"the domain file {str(path)!r} cannot be read; check its quotes."
-    rows = read_csv_lines(path, SchemaError, format_message, "the domain file", is_list=True)
-    if wide_line := next((number for number, row in enumerate(rows, 1) if len(row) > 1), None):
-        raise SchemaError(
-            f"line {wide_line} of the domain file {str(path)!r} has several fields; write one value a line, in quotes "
-            "if it has a comma.",
-            code="wrong-number-of-fields",
-            fields={"file": str(path), "line": wide_line},
-        )
-    values = tuple(row[0] if row and row[0] else None for row in rows)
-    return values[1:] if values and (values[0] or "").lower() == "value" else values

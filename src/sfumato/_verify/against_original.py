@@ -29,7 +29,8 @@ from sfumato._release.manifest_entries import read_merged, read_missing, read_pu
 from sfumato._release.manifest_reader import load_json
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.person_rows import PersonBasis, PersonCheck
-from sfumato._request.schema import NullPolicy, Ranges, Role, Schema
+from sfumato._request.range_edges import Ranges
+from sfumato._request.schema import NullPolicy, Role, Schema
 from sfumato._verify.check_results import Check, Verification
 from sfumato._verify.distributions import read_reference
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution

@@ -161,7 +161,8 @@ def plan(
     print_options: PrintOptions,
 ) -> None:
     """Show what a release would contain and how accurate it would be. Publishes nothing. Private: shows counts."""
-    from sfumato._publish.publication_plan import list_notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
+    from sfumato._publish.plan_notices import list_notice_codes  # noqa: PLC0415 - takes long to load
+    from sfumato._publish.publication_plan import plan_counts  # noqa: PLC0415 - takes long to load
 
     check_codes(notice_options.codes, list_notice_codes())
     page_options.check()

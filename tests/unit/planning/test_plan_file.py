@@ -27,7 +27,7 @@ from sfumato._readers.read_options import ReadOptions
 from sfumato._request.belief_bounds import BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, LinearCap
 from sfumato._request.person_rows import PersonRows
-from sfumato._request.schema import Ranges
+from sfumato._request.range_edges import Ranges
 from sfumato.errors import ReleaseFormatError, SpecError, TargetError
 from sfumato.mechanisms import REGISTRY, UNNAMED_OPTIONS, _decoys
 from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy

@@ -27,7 +27,8 @@ from sfumato._records.column_codes import CodedColumn, RawColumn
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import OneRow, PersonCheck, PersonRows, RowChoice, Surplus
-from sfumato._request.schema import Ranges, Schema
+from sfumato._request.range_edges import Ranges
+from sfumato._request.schema import Schema
 from sfumato.errors import SchemaError
 
 BOUND = BreachBound("1/10", "1/2")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato._profile.role_guessing import propose_date_edges, propose_number_edges
-from sfumato._request.schema import Ranges
+from sfumato._request.range_edges import Ranges
 
 NUMBERS = st.floats(-1e12, 1e12, allow_nan=False) | st.integers(-1000, 1000).map(float)
 FIRST, LAST = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)

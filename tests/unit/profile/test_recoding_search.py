@@ -28,7 +28,7 @@ from sfumato._profile.recoding_search import (
     search_recodings,
 )
 from sfumato._records.column_codes import encode_batch_values
-from sfumato._request.schema import Ranges
+from sfumato._request.range_edges import Ranges
 from sfumato.cli.flags import name_flags
 
 DRAWN = np.random.default_rng(5)

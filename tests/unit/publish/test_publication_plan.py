@@ -21,7 +21,8 @@ from sfumato._publish.request import Request
 from sfumato._release.manifest import MANIFEST, README
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity
-from sfumato._request.schema import Ranges, Schema
+from sfumato._request.range_edges import Ranges
+from sfumato._request.schema import Schema
 from sfumato._request.warnings import Notice
 from sfumato._verify.file_checks import ACCEPTED
 from sfumato.mechanisms import _decoys

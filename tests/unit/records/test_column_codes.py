@@ -26,7 +26,8 @@ from sfumato._records.column_codes import (
     encode_values,
     find_smallest_type,
 )
-from sfumato._request.schema import MergedValues, Ranges
+from sfumato._request.range_edges import Ranges
+from sfumato._request.schema import MergedValues
 from sfumato.errors import SchemaError, SourceError
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {

@@ -13,7 +13,10 @@ from refusals import refuses
 from sfumato._publish.request import Request
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
-from sfumato._request.schema import NullPolicy, Ranges, Role, Schema, explain_missing_column, read_domain
+from sfumato._request.domain_files import read_domain
+from sfumato._request.named_columns import explain_missing_column
+from sfumato._request.range_edges import Ranges
+from sfumato._request.schema import NullPolicy, Role, Schema
 from sfumato.errors import ErrorField, SchemaError
 
 COLUMNS = ["name", "age", "sex", "disease"]

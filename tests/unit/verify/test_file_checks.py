@@ -32,7 +32,8 @@ from sfumato._release.manifest import WEIGHTS
 from sfumato._release.release_folder import pack
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.schema import Ranges, Schema
+from sfumato._request.range_edges import Ranges
+from sfumato._request.schema import Schema
 from sfumato._verify.against_original import verify
 from sfumato._verify.distributions import REFERENCE_DISTRIBUTIONS, find_distribution
 from sfumato._verify.distributions import fine_grain_verifier as fine_grain_distribution

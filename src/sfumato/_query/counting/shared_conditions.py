@@ -16,7 +16,8 @@ from sfumato._core.cell_values import Scalar, Value, display, find_field_type, s
 from sfumato._query.counting.count_request import Condition, CountQuery, Range
 from sfumato._query.impossible_literals import describe_missing_value, explain_missing_range, explain_missing_value
 from sfumato._release.manifest import Manifest
-from sfumato._request.schema import Ranges, explain_missing_column
+from sfumato._request.named_columns import explain_missing_column
+from sfumato._request.range_edges import Ranges
 from sfumato.errors import QueryError
 
 _COMPARABLE_TYPES: Mapping[str, tuple[type, ...]] = {

@@ -11,7 +11,7 @@ from sfumato._query.counting.count_request import Condition, CountQuery, Range
 from sfumato._records.sql_quoting import TABLE
 from sfumato._release.manifest import Manifest
 from sfumato._request.hierarchy import format_level_name
-from sfumato._request.schema import Ranges
+from sfumato._request.range_edges import Ranges
 
 _ENDS: dict[type[exp.Expression], str] = {exp.GTE: "at_least", exp.GT: "above", exp.LTE: "at_most", exp.LT: "below"}
 _MIRROR_COMPARISONS: dict[type[exp.Expression], type[exp.Expression]] = {

@@ -13,7 +13,7 @@ from sfumato._query.parser.query_size import SizeBudget
 from sfumato._records.sql_quoting import TABLE, quote_text
 from sfumato._release.manifest import Manifest
 from sfumato._request.hierarchy import format_level_name
-from sfumato._request.schema import explain_missing_column
+from sfumato._request.named_columns import explain_missing_column
 from sfumato.errors import QueryError
 
 ColumnKey = tuple[str, str]

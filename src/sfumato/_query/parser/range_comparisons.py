@@ -12,7 +12,7 @@ from sfumato._query.impossible_literals import explain_missing_range
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._records.sql_quoting import TABLE
-from sfumato._request.schema import Edge, Ranges
+from sfumato._request.range_edges import Edge, Ranges
 from sfumato.errors import QueryError
 
 # Equalities of a column with a literal, and their negations.

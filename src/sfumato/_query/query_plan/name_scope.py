@@ -11,7 +11,7 @@ from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import is_of_answer, make_answer_column
 from sfumato._query.parser.query_size import SizeBudget
-from sfumato._request.schema import explain_missing_column
+from sfumato._request.named_columns import explain_missing_column
 from sfumato.errors import QueryError
 
 

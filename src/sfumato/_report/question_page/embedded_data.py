@@ -23,7 +23,7 @@ from sfumato._records.column_codes import find_smallest_type
 from sfumato._records.sql_quoting import RECORDS, TABLE, format_level, quote_if_needed, quote_name
 from sfumato._records.tally import COUNT, Scan
 from sfumato._release.manifest import Manifest
-from sfumato._request.schema import Ranges
+from sfumato._request.range_edges import Ranges
 from sfumato.errors import QueryError
 
 # Columns for questions are public columns with their values, and protected columns with values and groups.

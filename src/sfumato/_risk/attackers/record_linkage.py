@@ -29,7 +29,7 @@ from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import AnyTable
 from sfumato._records.column_codes import decode_dictionary, encode_batch_values
-from sfumato._request.schema import Ranges
+from sfumato._request.range_edges import Ranges
 from sfumato.errors import SpecError
 
 BATCH_ROWS = 1 << 17

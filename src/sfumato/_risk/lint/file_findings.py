@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from sfumato._core.cell_values import simplify_type
 from sfumato._core.json_types import Json, JsonView
-from sfumato._request.schema import is_list_of_rising_ranges
+from sfumato._request.range_edges import is_list_of_rising_ranges
 from sfumato._risk.inspected_table import CodedValues
 from sfumato._risk.lint.findings import Finding
 from sfumato.errors import SourceError, explain_os_error

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from refusals import refuses
 from releases import SENSITIVE, people, published
 from sfumato._profile.equivalence_classes import number_combinations
-from sfumato._request.schema import Ranges, Schema
+from sfumato._request.range_edges import Ranges
+from sfumato._request.schema import Schema
 from sfumato._risk.attackers.record_linkage import count_links, link_records
 from sfumato.errors import SpecError
 
