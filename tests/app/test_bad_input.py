@@ -420,7 +420,8 @@ def test_domain_file_that_cannot_be_read_is_refused(desk: Path, table: Path, fil
         ),
         (
             "true\nfalse\n",
-            "column 'age' holds values that cannot be read as boolean, the type of its domain (4 different such values in the "
+            "column 'age' holds values that cannot be read as boolean, the type of its domain (4 different such "
+            "values in the "
             "first batch that has any); correct the table or the domain.",
         ),
     ],

@@ -148,7 +148,10 @@ def test_option_of_a_mechanism_that_does_not_meet_the_request_is_refused(desk: P
     (desk / "counts.csv").write_text("value,count\nflu,24\ncold,12\nHIV,12\n")
     asked = ["plan", "--counts", "counts.csv", "--diversity", "2"]
     succeed(*asked)
-    words = "options of 'buckets' were given, but this mechanism does not support this kind of request; remove these options."
+    words = (
+        "options of 'buckets' were given, but this mechanism does not support this kind of request; remove "
+        "these options."
+    )
     assert fail(desk, *asked, "--min-bucket", "3") == words
 
 

@@ -112,7 +112,8 @@ def test_mark_that_is_a_value_of_a_domain_is_refused(command: str, desk: Path) -
     out = ["--out", "release"] if command == "publish" else []
     asked = [command, table, *out, "--sensitive", "disease", *BOUND, "--domain", "disease=diseases.txt"]
     assert fail(desk, *asked, "--missing", "?") == (
-        "'?' is a missing marker, but also a value in the domain of 'disease'; remove it from the missing markers or from the domain."
+        "'?' is a missing marker, but also a value in the domain of 'disease'; remove it from the missing "
+        "markers or from the domain."
     )
 
 

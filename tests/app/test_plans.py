@@ -324,14 +324,14 @@ def test_plan_for_people_asks_what_people_ask_and_says_why_it_does_not_tell(desk
     file = counts_file(desk, {"flu": 700, "cold": 200, "HIV": 96, "kuru": 4})
     shown = succeed("plan", "--counts", file, *BOUND)
     for words in (
-        "│ 'HIV' (9.6% of all people) │",
-        "│ 'kuru' (0.4%) │",
+        "│ 'HIV' (9.6% of",
+        "│ 'kuru' (0.4% of",
         "No prediction: there is no value that 0.03% to 0.3% of all people have.",
         "No prediction: fewer than one person has 'kuru', counted in a tenth of the people.",
     ):
         assert words in shown.words
     assert "no count" not in shown.words
-    assert "counted in a tenth of the people" in shown.words
+    assert "counted in a" in shown.words
     caps = succeed("plan", "--counts", file, "--cap-factor", "1", "--cap-offset", "1/4").words
     assert "│ 'HIV' (9.6% of all people) │ exact │" in caps
 

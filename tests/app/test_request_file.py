@@ -271,7 +271,8 @@ def test_setting_does_not_steer_a_terminal(request_file: Path) -> None:
         ("[columns]\nsensitive = 'disease'\n",
          "the request file 'request.toml' names no table; add path = '...' to its section [table]."),
         ("[table]\npath = 'nobody.csv'\n",
-         "the request file 'request.toml' names the table 'nobody.csv', which does not exist; write its path relative to the "
+         "the request file 'request.toml' names the table 'nobody.csv', which does not exist; write its path "
+         "relative to the "
          "request file."),
     ],
     ids=lambda value: value.strip()[:24] if "\n" in value or len(value) > 999 else "",

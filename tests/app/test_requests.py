@@ -50,7 +50,8 @@ def test_options_of_another_mechanism_are_refused(desk: Path, table: Path, comma
         for options in OPTIONS[owner]:
             sentence = refused(desk, *command(table, "--mechanism", mechanism, *options, *asked))
             assert sentence == (
-                f"options of {owner!r} were given, but the mechanism is {mechanism!r}; remove the options, or name the other mechanism."
+                f"options of {owner!r} were given, but the mechanism is {mechanism!r}; remove the options, or "
+                "name the other mechanism."
             )
 
 

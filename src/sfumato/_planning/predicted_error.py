@@ -183,7 +183,7 @@ class ChosenMechanism:
         return predict_error(value_counts, partial(predict_variances, self.mechanism, self.plan), count)
 
     def to_json(self) -> Json:
-        """The plan in JSON for the data steward. It contains the counts."""
+        """The plan in JSON for the data steward, with the counts."""
         histogram, explanation = self.histogram, self.mechanism.explanation
         return {
             "mechanism": self.mechanism.name,

@@ -55,7 +55,7 @@ ABOUT = (
 def make_plan_document(
     outlook: PublicationPlan, target: ErrorTarget | None = None, decider: str = DEFAULT_DECIDER
 ) -> Document:
-    """Makes the document. It says that the request is met, unless publishing would be refused."""
+    """Makes the document. The document says that the request is met, unless publishing would be refused."""
     chosen = outlook.choice
     mechanism = chosen.mechanism
     bound = "" if outlook.spec is None or outlook.spec.bound is None else f"of {outlook.spec.bound.posterior}"

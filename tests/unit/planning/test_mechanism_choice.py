@@ -130,7 +130,8 @@ def test_reason_names_no_count_and_says_by_what_was_compared() -> None:
     assert taken([60] * 16) == (
         "uniform",
         "uniform publishes one readable value per record, and no mechanism with this guarantee has an error that is "
-        "smaller by 20% or more, for the count of a rare value, averaged over all 16 values (subset would have 0.88 times "
+        "smaller by 20% or more, for the count of a rare value, averaged over all 16 values (subset would have "
+        "0.88 times "
         "its error).",
     )
 
@@ -234,7 +235,8 @@ def test_choice_under_bounds_is_the_same_for_all_counts(data: st.DataObject, bou
 def test_reason_compares_all_that_meet_the_bounds() -> None:
     chosen = choose(Histogram.of(range(19), zipf(19)), Tolerance(10), DRAWS, options=AGGREGATE)
     assert chosen.reason == (
-        "harmonic has the smallest predicted error of the mechanisms that give this guarantee, for the count of a "
+        "harmonic has the smallest predicted error of the mechanisms that give this guarantee, for the count of "
+        "a "
         "rare value, averaged over all 19 values (uniform would have 1.52 times its error, subset would have 1.52 times its error, "
         "fine-grain would have 1.26 times its error)."
     )
