@@ -104,7 +104,7 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
         (curve_point,) = chosen.predict_error_curve([at])
         if not curve_point.values:
             raise InfeasibleError(
-                f"no value has {at:,} records, so no count is that large; ask for a smaller count.",
+                f"no value has {at:,} records; ask for the error of a smaller count.",
                 code="no-such-count",
                 fields={"count": at},
             )

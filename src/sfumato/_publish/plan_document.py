@@ -147,8 +147,7 @@ def _make_errors(
     )
     headings = ("number of people with", *(f"{plan.mechanism.name} ({plan.mechanism.guarantee})" for plan in plans))
     caption = (
-        "Typical standard error of an answer, in % of the true number. The tenth of the people is unrelated to the "
-        "value"
+        "Typical standard error of an answer, in % of the true number. The counted tenth is unrelated to the value"
     )
     blocks: list[Block] = [
         *_list_own_questions(answers),

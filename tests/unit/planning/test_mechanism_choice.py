@@ -131,8 +131,7 @@ def test_reason_names_no_count_and_says_by_what_was_compared() -> None:
         "uniform",
         "uniform publishes one readable value per record, and no mechanism with this guarantee has an error that is "
         "smaller by 20% or more, for the count of a rare value, averaged over all 16 values (subset would have "
-        "0.88 times "
-        "its error).",
+        "0.88 times its error).",
     )
 
 
@@ -236,9 +235,8 @@ def test_reason_compares_all_that_meet_the_bounds() -> None:
     chosen = choose(Histogram.of(range(19), zipf(19)), Tolerance(10), DRAWS, options=AGGREGATE)
     assert chosen.reason == (
         "harmonic has the smallest predicted error of the mechanisms that give this guarantee, for the count of "
-        "a "
-        "rare value, averaged over all 19 values (uniform would have 1.52 times its error, subset would have 1.52 times its error, "
-        "fine-grain would have 1.26 times its error)."
+        "a rare value, averaged over all 19 values (uniform would have 1.52 times its error, subset would have 1.52 "
+        "times its error, fine-grain would have 1.26 times its error)."
     )
 
 
