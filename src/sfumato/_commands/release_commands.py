@@ -108,7 +108,10 @@ def page(  # noqa: PLR0913 - the options of the command
     force: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> QuestionPage:
-    """Write one HTML file that answers questions about a release, with error bars. It works offline in any browser."""
+    """Write one HTML file that answers questions about a release, with error bars.
+
+    The page works offline in any browser.
+    """
     check_place(Path(out), force=force)
     document = make_question_page(release, title=title, max_megabytes=megabytes, progress=progress)
     save(document, Path(out), force=force)

@@ -1,7 +1,7 @@
 """Drafts a request file from the guessed roles of columns, with the decisions left to the data steward.
 
-The file may be shown to others. It contains the names of columns and the remarks of `role_guessing`, but no value and
-no count from the table.
+The file may be shown to others. The request file contains names of columns and remarks of `role_guessing`, but no value
+and no count from the table.
 """
 
 from __future__ import annotations

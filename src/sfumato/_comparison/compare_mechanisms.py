@@ -169,12 +169,12 @@ def _choose_aim(request: Request, at_gain: Exact | None, error: Exact | None, at
     """Chooses the common criterion; None means the posterior of the request."""
     if at_gain is not None and error is not None:
         raise SpecError(
-            "both a gain and an error were given; give only one as the criterion of the comparison.",
+            "both a gain and an error were given; give one of them as the criterion of the comparison.",
             code="two-criteria",
         )
     if at is not None and at < 1:
         raise SpecError(
-            f"the count is {at} and must be at least 1. It is the size of the counts with this error.",
+            f"the count is {at} and must be at least 1. Give the size of the counts with this error.",
             code="count-out-of-range",
             fields={"given": at},
         )
@@ -182,7 +182,7 @@ def _choose_aim(request: Request, at_gain: Exact | None, error: Exact | None, at
         gain = parse_exact(at_gain, "the gain")
         if not 0 < gain < 1:
             raise SpecError(
-                f"the gain is {gain} and must be between 0 and 1. It is the share of additional correct guesses, "
+                f"the gain is {gain} and must be between 0 and 1. A gain is a share of additional correct guesses, "
                 "such as 10%.",
                 code="gain-out-of-range",
                 fields={"given": str(gain)},
@@ -192,7 +192,7 @@ def _choose_aim(request: Request, at_gain: Exact | None, error: Exact | None, at
         limit = parse_exact(error, "the error")
         if limit <= 0:
             raise SpecError(
-                f"the error is {limit} and must be above 0. It is the relative standard error, such as 10%.",
+                f"the error is {limit} and must be above 0. The error is a relative standard error, such as 10%.",
                 code="error-out-of-range",
                 fields={"given": str(limit)},
             )
@@ -219,7 +219,7 @@ def find_required_guarantee(request: Request, histogram: Histogram) -> Guarantee
         for name, item in REGISTRY.items()
         if name not in REGISTRY.added_names and item.adapt_request(spec)
     ]
-    # This guarantee must be requested.
+    # The marginal prior counts only if the steward requests it.
     default_guarantees = [item for item in guarantees if item is not Guarantee.MARGINAL_PRIOR]
     return next(
         item for item in default_guarantees if not any(other.is_weaker_than(item) for other in default_guarantees)

@@ -1,7 +1,7 @@
 """The results of a comparison: proved bounds, attack success and errors of each mechanism, with a recommendation.
 
-The recommendation names its attacker. It never recommends a mechanism with a weaker guarantee than requested, or one
-that `publish` would refuse.
+The recommendation names its attacker. A recommendation never names a mechanism with a weaker guarantee than requested,
+or one that `publish` would refuse.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ class Contender:
         return self.trial.chosen_plan is not None
 
     def describe_bound(self, letter: str) -> str:
-        """The proved bound against an attacker: a factor on odds, a posterior, or none. It is never a measurement."""
+        """The proved bound against an attacker: a factor on odds, a posterior, or none.
+
+        A proved bound is never a measurement.
+        """
         trial, guarantee = self.trial, self.mechanism.guarantee
         if trial.chosen_plan is None or trial.spec is None:
             return NO_BOUND

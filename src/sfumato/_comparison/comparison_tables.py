@@ -32,8 +32,9 @@ PROVED_NOTE = (
     "weaker mechanism has a weaker guarantee than requested; publish would refuse a refused mechanism."
 )
 MEASURED_NOTE = (
-    "Attack success is the % of people whose value is guessed correctly, without the release {} with the release. It "
-    "was measured on {:,} of {:,} records, in a trial release. Measurements are not bounds, because another attacker "
+    "Attack success is the % of people whose value is guessed correctly, without the release {} with the release. "
+    "Success was measured on {:,} of {:,} records, in a trial release. Measurements are not bounds, because another "
+    "attacker "
     "may succeed more often."
 )
 COST_NOTE = (

@@ -111,7 +111,7 @@ class SameError(Aim):
 
 
 def list_weaker_bounds(bound: BreachBound) -> list[BreachBound]:
-    """Lists the bounds with the same prior and each larger two-digit posterior that still limits something."""
+    """Lists the bounds with the same prior and each larger two-digit posterior below 1."""
     bounds = []
     for posterior in list_two_digit_shares(bound.prior):
         with suppress(SpecError):

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 BLOCK_ROWS = 1 << 17
-"""The number of rows in a block, which goes through several steps before the next block does.
+"""The number of rows in a block. All steps of a computation process one block before the next block.
 
 Its data fit into the cache of a processor core. With smaller blocks, threads would wait for each other too often. At a
 tenth of this size, two threads are no faster than one thread.
@@ -30,7 +30,7 @@ Bits64 = npt.NDArray[np.uint64]
 """Random or packed bits, 64 at a time."""
 
 Bytes = npt.NDArray[np.uint8]
-"""Packed bits, eight at a time. They hold a set of values for each record."""
+"""Packed bits, eight at a time. For each record, these bits hold a set of values."""
 
 Indices = npt.NDArray[np.int64]
 """Indices of values in a domain, of entries in sub-tables, or of rows in a table."""

@@ -22,7 +22,7 @@ def compute_file_digest(path: File) -> str:
 def compute_files_digest(paths: Sequence[File], map_files: FileMapper = map, *, is_content: bool = True) -> str:
     """One digest of several files, in order.
 
-    It covers their content, or a version stamp that changes with the content and is faster to read.
+    The digest covers the files' content, or a version stamp that changes with the content and is faster to read.
     """
     digests = map_files(compute_file_digest if is_content else _compute_version_digest, paths)
     return hashlib.sha256("".join(digests).encode()).hexdigest()

@@ -49,7 +49,10 @@ FINEST_STEPS, COARSEST_STEP = 100, 10
 """
 
 SMALLEST_PRIOR = Fraction(1, 10**9)
-"""Replaces a share that was rounded down to zero. It is smaller than the share of one record in any real table."""
+"""Replaces a share that was rounded down to zero.
+
+This number is smaller than the share of one record in any real table.
+"""
 
 
 def count_coarse_steps(total: int) -> int:

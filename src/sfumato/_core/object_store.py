@@ -26,7 +26,7 @@ from sfumato.errors import SfumatoError
 SCHEMES = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfss"}
 """The stores that pyarrow supports, by each name that users may write."""
 PIECE_BYTES = 1 << 23
-"""The size of a single request. It is large, because every request waits for the network."""
+"""The size of a single request, which is large because every request waits for the network."""
 SPARK_PREFIX = "spark:"
 """The prefix of the name of a Spark table, which is neither a path nor an address."""
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}([^/].*)?", re.DOTALL)
@@ -157,7 +157,7 @@ class Address:
             shutil.copyfileobj(file, sink, PIECE_BYTES)
 
     def put(self, source: Path | bytes) -> None:
-        """Writes the file, which appears when its last byte is written."""
+        """Writes the file. The file appears in the store when its last byte was written."""
         with self._store.open_output_stream(self._path, compression=None) as sink:
             if isinstance(source, bytes):
                 sink.write(source)

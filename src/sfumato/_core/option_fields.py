@@ -25,7 +25,7 @@ class Flag:
     help: str
     """The help sentence; it names other options as arguments between backquotes."""
     kind: Any = str
-    """The type of the argument. It is a string if the argument can be written in several ways."""
+    """The type of the argument. The type is a string if the argument can be written in several ways."""
     metavar: str | None = None
     minimum: int | None = None
     """The smallest sensible integer."""

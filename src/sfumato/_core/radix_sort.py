@@ -14,7 +14,7 @@ def find_sorted_positions(bits: RandomBits) -> Places:
 
     Integers that are sorted together mostly share their leading bits, so the next 32 bits distinguish nearly all of
     them. Two counting sorts by 16 bits each are faster than one comparison sort. The few integers that agree in all 32
-    bits are sorted by all their bits. Several threads do this in parallel, so the steps are few and long.
+    bits are sorted by all their bits. Several threads sort in parallel, so the sort has few and long steps.
     """
     offsets = bits - bits.min(initial=LARGEST_WORD)
     leading_bits = (offsets >> np.uint64(max(int(offsets.max(initial=0)).bit_length() - 32, 0))).astype(np.uint32)

@@ -1,4 +1,4 @@
-"""Draws random numbers exactly, for each row, from a secret key. It is the only source of randomness.
+"""Draws random numbers exactly, for each row, from a secret key. This module is the only source of randomness.
 
 Every draw is a function of (key, table, column, purpose, row, attempt). So a release does not depend on batch size,
 threads or engine, and a run can be repeated from its key alone. The stream is AES-256 in counter mode. Each purpose of
@@ -65,7 +65,7 @@ class Draws:
     is_test: bool = False
     column: str = ""
     _streams: dict[str, Stream] = field(default_factory=dict, repr=False, compare=False)
-    """The streams in use. They are kept, because deriving a subkey takes as long as drawing thousands of numbers."""
+    """The streams in use. Streams are kept, because deriving a subkey takes as long as drawing thousands of numbers."""
 
     def __post_init__(self) -> None:
         if len(bytes(self.key)) != KEY_BYTES:  # a string could have this length, but is not a key
@@ -93,8 +93,9 @@ class Draws:
     def for_planning(cls) -> Draws:
         """Makes the key for planning only, always the same one, so that plans of one table agree with each other.
 
-        Everybody knows this key, so it protects nothing. This is harmless because nothing drawn with it is published.
-        It counts as a test key: a release drawn with it by mistake would be marked unfit to publish.
+        Everybody knows this key, so it protects nothing. The key is harmless, because nothing drawn with this key is
+        published. It counts as a test key, so a release drawn with this key by mistake would be marked unfit to
+        publish.
         """
         return cls(_derive(bytes(KEY_BYTES), ["sfumato", "planning only"]), is_test=True)
 
@@ -188,7 +189,7 @@ class Stream:
         return integers
 
     def _draw_at_rows(self, row_numbers: Bits64, attempt: int) -> Bits64:
-        """The random number of each given row. It is read from the same keystream, block by block."""
+        """The random number of each given row. The numbers are read from the same keystream, block by block."""
         blocks = np.empty((len(row_numbers), WORDS_PER_BLOCK), dtype=">u8")
         blocks[:, 0] = attempt
         blocks[:, 1] = row_numbers // WORDS_PER_BLOCK

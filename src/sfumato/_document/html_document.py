@@ -212,7 +212,7 @@ def _render_picture(picture: Picture) -> str:
 
 
 def fold(summary: str, html: str) -> str:
-    """Folds markup away under a label, if there is one."""
+    """Hides markup under a label that the reader can open, if there is a label."""
     return element("details", element("summary", escape_markup(summary)), html) if summary else html
 
 

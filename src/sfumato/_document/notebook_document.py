@@ -12,7 +12,7 @@ PRIVATE = "PRIVATE: for the data steward; pass on only the release itself"
 
 
 def render_notebook(document: Document, *, ribbon: str = "") -> str:
-    """Renders a document without its title, under a ribbon if the content is private."""
+    """Renders a document without its title. Private content has a ribbon above it."""
     label = ribbon or (PRIVATE if document.is_private else "")
     warning = element("p", escape_markup(label), class_="ribbon") if label else ""
     parts = []

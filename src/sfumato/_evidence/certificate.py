@@ -65,8 +65,8 @@ ABOUT = ("title", "description")
 DOMAIN_KEYS = ("domain", "domains")
 
 LIMITS = (
-    "Public columns are not protected. They may identify a person, and nothing limits what they disclose about the "
-    "protected column.",
+    "Public columns are not protected. Public columns may identify a person, and nothing limits what they disclose "
+    "about the protected column.",
     "The release does not hide who is in the table, nor facts about groups of people.",
     "A second release about the same people discloses more. So do people with related values, such as families.",
 )

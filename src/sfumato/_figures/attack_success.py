@@ -15,7 +15,7 @@ from sfumato._figures.svg import draw_mark, element
 
 
 class BeliefLike(Protocol):
-    """The attributes of an attack's results, with or without the release."""
+    """The attributes of the results of an attack, with or without the release."""
 
     @property
     def success(self) -> float: ...

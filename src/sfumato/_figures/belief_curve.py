@@ -16,7 +16,7 @@ from sfumato._figures.svg import draw_text, element, make_path_data
 
 STEPS = 60
 MOST_VALUES = 60
-"""The most ticks for values, because more would merge. They show the most frequent values."""
+"""The most ticks for values, because more would merge. The ticks show the most frequent values."""
 
 
 class BoundLike(Protocol):

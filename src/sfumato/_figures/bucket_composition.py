@@ -60,7 +60,7 @@ class BucketComposition:
         return None
 
     def get_cap(self, value: str) -> float:
-        """The cap of a value. It is 1 for a value without a cap."""
+        """The cap of a value. A value without a cap has the cap 1."""
         return float(self.caps.get(value, Fraction(1)))
 
     @property

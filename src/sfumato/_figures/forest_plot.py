@@ -71,7 +71,7 @@ class AnswerRow:
 
     @property
     def has_interval(self) -> bool:
-        """Whether both ends of the interval exist. They may be infinite."""
+        """Whether both ends of the interval exist. An end may be infinite."""
         ends = (self.low, self.high)
         return self.has_value and all(end is not None and not math.isnan(end) for end in ends)
 

@@ -26,7 +26,7 @@ TALLEST, CLOSEST = 360.0, 30.0
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis, with its title and the format of its numbers. It may be logarithmic."""
+    """An axis, with its title and the format of its numbers. An axis may be logarithmic."""
 
     label: str
     formatter: NumberFormatter = format_quantity

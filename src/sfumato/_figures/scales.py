@@ -67,7 +67,7 @@ class LogScale(Scale):
 
 @dataclass(frozen=True)
 class SignedScale(Scale):
-    """A scale for estimates, which may be negative. It is linear around zero and logarithmic beyond."""
+    """A scale for estimates, which may be negative. The scale is linear around zero and logarithmic beyond."""
 
     unit: float = 1.0
     """The approximate end of the linear part."""
@@ -118,7 +118,7 @@ def make_linear_scale(numbers: Iterable[float | None], start: float, end: float)
 
 
 def make_spanning_scale(numbers: Iterable[float | None], start: float, end: float) -> Scale:
-    """A linear scale for a varied quantity, from the smallest to the largest number. It need not include zero."""
+    """A linear scale for a varied quantity, from the smallest to the largest number. Zero need not be included."""
     finite_numbers = keep_finite(numbers)
     if not finite_numbers:
         return make_linear_scale(finite_numbers, start, end)
@@ -129,7 +129,7 @@ def make_spanning_scale(numbers: Iterable[float | None], start: float, end: floa
 
 
 def make_spanning_log_scale(numbers: Iterable[float | None], start: float, end: float) -> Scale:
-    """A logarithmic scale from the smallest to the largest number. It is linear if a number is not positive."""
+    """A logarithmic scale from the smallest to the largest number. The scale is linear if a number is not positive."""
     finite_numbers = keep_finite(numbers)
     if not finite_numbers or min(finite_numbers) <= SMALLEST or max(finite_numbers) <= min(finite_numbers) * (1 + 1e-9):
         return make_spanning_scale(finite_numbers, start, end)

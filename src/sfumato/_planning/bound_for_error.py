@@ -74,13 +74,14 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
     limit, exact_prior = parse_exact(error, "the error"), parse_exact(prior, "the prior")
     if limit <= 0:
         raise SpecError(
-            f"the error is {limit} and must be above 0. It is the standard error divided by the count, such as 10%.",
+            f"the error is {limit} and must be above 0. The error is the standard error divided by the count, such "
+            "as 10%.",
             code="error-out-of-range",
             fields={"given": str(limit)},
         )
     if at < 1:
         raise SpecError(
-            f"the count is {at} and must be at least 1. It is the size of the counts that should have this error.",
+            f"the count is {at} and must be at least 1. Give the size of the counts that should have this error.",
             code="count-out-of-range",
             fields={"given": at},
         )
@@ -103,7 +104,7 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
         (curve_point,) = chosen.predict_error_curve([at])
         if not curve_point.values:
             raise InfeasibleError(
-                f"no value has {at:,} records, so no count is that large; ask for a smaller count.",
+                f"no value has {at:,} records; ask for the error of a smaller count.",
                 code="no-such-count",
                 fields={"count": at},
             )

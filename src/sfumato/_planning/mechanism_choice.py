@@ -40,7 +40,8 @@ def choose(  # noqa: PLR0913 - a request has this many parts
 
     The best mechanism has the smallest predicted error. But a mechanism that publishes a readable value per record is
     preferred, unless another mechanism has at most `NOTABLE_ERROR_SHARE` of its error. The choice depends on the domain
-    size, the request and the options. It depends on the counts only if the request is about shares of the table.
+    size, the request and the options. The choice depends on the counts only if the request is about shares of the
+    table.
 
     With `rivals`, every other mechanism that meets the request is planned too, under its own guarantee. Without
     `draws`, a new key is used; give draws to repeat a release.

@@ -1,4 +1,6 @@
-"""Reads and writes the private plan file. It holds the key of a release, so that publishing again repeats the release.
+"""Reads and writes the private plan file.
+
+The file holds the key of a release, so that publishing again repeats the release.
 
 Two independent releases of one table disclose more than one, because their amplifications multiply. A data steward who
 may have to publish again keeps the plan file, unreadable for others, and destroys it when it is no longer needed.
@@ -176,8 +178,8 @@ class PlanFile:
         if self.draws_version < BOUND_SINCE:
             raise ReleaseFormatError(
                 "the plan file was made by an older version, which did not bind its key to one table; publish with a "
-                "new plan file. This makes a second, independent release, and together the two releases reveal more "
-                "than either guarantees.",
+                "new plan file. Publishing again makes a second, independent release, and together the two releases "
+                "reveal more than either guarantees.",
                 code="plan-file-of-older-version",
                 fields={"draws": self.draws_version},
             )

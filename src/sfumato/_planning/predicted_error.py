@@ -29,7 +29,7 @@ FREQUENCIES = {
     "0.01": (0.003, 0.03, "0.3% to 3%"),
     "0.001": (0.0003, 0.003, "0.03% to 0.3%"),
 }
-"""The approximate shares of people with the values in example questions, with limits and these in words."""
+"""The approximate shares of people with the values in example questions: lower limit, upper limit, and text."""
 
 AMONG_SHARES = {"1": "", "0.1": ", counted in a tenth of the people"}
 """The people in the example questions: all, or a tenth that is unrelated to the value."""
@@ -183,7 +183,7 @@ class ChosenMechanism:
         return predict_error(value_counts, partial(predict_variances, self.mechanism, self.plan), count)
 
     def to_json(self) -> Json:
-        """The plan in JSON for the data steward. It contains the counts."""
+        """The plan in JSON for the data steward, with the counts."""
         histogram, explanation = self.histogram, self.mechanism.explanation
         return {
             "mechanism": self.mechanism.name,

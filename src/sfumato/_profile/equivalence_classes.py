@@ -199,7 +199,7 @@ def _hash_texts(texts: pa.Array, salt: np.uint64) -> RandomBits:
 
 
 class HashCache:
-    """Hashes the values of one column, and last the missing value. It remembers the hashes of the last values.
+    """Hashes the values of one column, and last the missing value. The hashes of the last values are kept.
 
     Most batches list the same values as the batch before, in all threads.
     """

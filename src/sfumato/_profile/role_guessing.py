@@ -1,7 +1,7 @@
 """Guesses the role of each column from its name and its first values.
 
-A guess is written to a file that others may see, so it contains no value and no count from the table. It contains names
-of columns, fixed remarks, round edges of ranges, and those usual markers of missing values that occur.
+A guess is written to a file that others may see, so it contains no value and no count from the table. The file contains
+names of columns, fixed remarks, round edges of ranges, and those usual markers of missing values that occur.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class ColumnGuess:
     is_ordered: bool = False
     """Whether this column can order the rows of a person.
 
-    It has dates, times or whole numbers that vary within persons.
+    Such a column has dates, times or whole numbers that vary within persons.
     """
     is_time: bool = False
     may_be_sensitive: bool = False
@@ -407,7 +407,7 @@ def _numbers_rows(profile: ColumnProfile, rows: int) -> bool:
 
 
 def _mark_as_left_out(guess: ColumnGuess, *remarks: str) -> ColumnGuess:
-    """The role of a column that may name a person. It is an identifier, or a dropped column if its values repeat.
+    """The role of a column that may name a person. The column is an identifier, or is dropped if its values repeat.
 
     Repeated values of an identifier would be mistaken for persons with several rows.
     """

@@ -50,9 +50,9 @@ class ColumnProfile:
     missing: int
     is_wide: bool
     max_length: int = 0
-    """The number of characters of the longest string. It is known even if there are too many values to list."""
+    """The number of characters of the longest string, even if there are too many values to list."""
     has_line_breaks: bool = False
-    """Whether a string has a line break. This is known even if there are too many values to list."""
+    """Whether a string has a line break, even if there are too many values to list."""
 
     def count_nearly_unique(self, rows: int = 1) -> int:
         """The number of records that share their value with very few persons, who have up to `rows` rows each."""

@@ -82,7 +82,7 @@ def make_decision_sheet(
     )
     digest = format_digest(outlook.request_digest)
     request = f" Digest of the request, which the journal of its publication also records: {digest}" if digest else ""
-    ending = f"Made with sfumato {version('sfumato')}. It shows numbers from the table.{request}"
+    ending = f"Made with sfumato {version('sfumato')}. This sheet shows numbers from the table.{request}"
     return Document(TITLE, subtitle, sections, ending, is_private=True, is_one_page=True)
 
 

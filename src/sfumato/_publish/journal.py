@@ -6,8 +6,8 @@ every release has a line, even if its run is stopped at any moment. A first line
 that was stopped.
 
 `previous` is the SHA-256 of the line before, without its line break, and `digest` that of the line's own content. So a
-check finds a line that was edited, removed or moved. It does not find that lines were removed from the end. To find
-this too, note the head (the digest of the last line) elsewhere, and compare.
+check finds a line that was edited, removed or moved. The check does not find that lines were removed from the end. To
+find such removals too, note the head (the digest of the last line) elsewhere, and compare.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Journal:
 
     @property
     def head(self) -> str:
-        """The digest of the last line, to be noted elsewhere. It consists of zeros if there is no line."""
+        """The digest of the last line, to be noted elsewhere. A journal without lines has a digest of zeros."""
         return self.line_digests[-1] if self.line_digests else NO_LINE
 
     @property

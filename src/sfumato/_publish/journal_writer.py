@@ -81,7 +81,7 @@ class JournalClaim:
 
 
 def make_entry(request: Request, target: str | Path, release_digest: str, mechanism: str) -> JournalEntry:
-    """The facts of a publication. They contain no value of the table, and not the key."""
+    """The facts of a publication. The facts contain no value of the table, and not the key."""
     return JournalEntry(
         number=0,  # the journal numbers its publications
         time=_now(),

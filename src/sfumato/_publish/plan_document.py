@@ -55,7 +55,7 @@ ABOUT = (
 def make_plan_document(
     outlook: PublicationPlan, target: ErrorTarget | None = None, decider: str = DEFAULT_DECIDER
 ) -> Document:
-    """Makes the document. It says that the request is met, unless publishing would be refused."""
+    """Makes the document. The document says that the request is met, unless publishing would be refused."""
     chosen = outlook.choice
     mechanism = chosen.mechanism
     bound = "" if outlook.spec is None or outlook.spec.bound is None else f"of {outlook.spec.bound.posterior}"
@@ -147,8 +147,7 @@ def _make_errors(
     )
     headings = ("number of people with", *(f"{plan.mechanism.name} ({plan.mechanism.guarantee})" for plan in plans))
     caption = (
-        "Typical standard error of an answer, in % of the true number. The tenth of the people is unrelated to the "
-        "value"
+        "Typical standard error of an answer, in % of the true number. The counted tenth is unrelated to the value"
     )
     blocks: list[Block] = [
         *_list_own_questions(answers),

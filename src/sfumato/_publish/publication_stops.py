@@ -70,7 +70,7 @@ def list_table_stops(
     column_predictions: Sequence[ColumnPrediction],
     recodings: RecodingProposals | None = None,
 ) -> list[Notice]:
-    """Lists the risks of the table that the data steward has not accepted. These risks exist under every mechanism."""
+    """Lists the risks of the table that the data steward has not accepted. The risks exist under every mechanism."""
     risks = request.accepted_risks
     stops = [
         *list_undecided_stops(request, [column.name for column in table_scan.columns]),

@@ -35,7 +35,7 @@ class Request:
     """The request of a data steward: a table with the roles of its columns, a bound, and a mechanism."""
 
     table: Any = field(repr=False)
-    """The table. It is not part of the repr, because a frame holds values, and an address may hold a password."""
+    """The table, which the repr does not show: a frame holds values, and an address may hold a password."""
     _: KW_ONLY
     schema: Schema
     spec: PrivacySpec

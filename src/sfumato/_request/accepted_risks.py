@@ -1,4 +1,7 @@
-"""The risks that a data steward accepted, each with a reason. They are published even if no warning was given."""
+"""The risks that a data steward accepted, each with a reason.
+
+Accepted risks are published even if no warning was given.
+"""
 
 from __future__ import annotations
 

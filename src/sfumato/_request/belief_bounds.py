@@ -70,7 +70,7 @@ class PrivacySpec(ABC):
         return 1
 
     def share_among_rows(self, rows: int) -> PrivacySpec:
-        """The same request for persons with up to this many rows. It is refused where rows cannot share the bound."""
+        """The same request for persons with up to this many rows. Refused if rows cannot share the bound."""
         if rows == 1:
             return self
         raise SpecError(
@@ -157,8 +157,8 @@ class BreachBound(PrivacySpec):
                 )
         if self.prior <= 0:
             raise SpecError(
-                f"the prior is {self.prior} and must be above 0. It is the largest confidence before the release "
-                "that is protected, such as 1/10.",
+                f"the prior is {self.prior} and must be above 0. The prior is the largest confidence before the "
+                "release that is protected, such as 1/10.",
                 code="belief-out-of-range",
                 fields={"argument": "prior", "given": str(self.prior)},
             )
@@ -442,8 +442,8 @@ class Tolerance(PrivacySpec):
         object.__setattr__(self, "factor", parse_exact(factor, "the tolerance"))
         if self.factor <= 1:
             raise SpecError(
-                f"the tolerance is {self.factor} and must be above 1. It is the factor by which an attacker's "
-                "confidence may rise.",
+                f"the tolerance is {self.factor} and must be above 1. The tolerance is the factor by which an "
+                "attacker's confidence may rise.",
                 code="tolerance-out-of-range",
                 fields={"given": str(self.factor)},
             )

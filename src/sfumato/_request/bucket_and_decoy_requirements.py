@@ -1,4 +1,6 @@
-"""Requests about groups of records. They limit the share of each value in a bucket, or ask for decoys for each record.
+"""Requests about groups of records.
+
+Such requests limit the share of each value in a bucket, or ask for decoys for each record.
 
 Their guarantees hold against an attacker who knows only which group a record is in.
 """

@@ -84,7 +84,8 @@ class CountThresholds(PrivacySpec):
         object.__setattr__(self, "large_count", large_count)
         if self.relative_error <= 0:
             raise SpecError(
-                f"the error is {self.relative_error} and must be above 0. It is a share of the count, such as 3/10.",
+                f"the error is {self.relative_error} and must be above 0. The error is a share of the count, such as "
+                "3/10.",
                 code="error-out-of-range",
                 fields={"given": str(self.relative_error)},
             )

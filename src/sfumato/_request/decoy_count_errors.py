@@ -62,7 +62,7 @@ def compute_tail(count: int, group_size: int, relative_error: Fraction, *, inclu
 def compute_tail_figure(count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = True) -> float:
     """The chance that `tail` computes, for display.
 
-    It is exact up to EXACT_SEATS, and above has about 12 correct digits.
+    The chance is exact up to EXACT_SEATS, and has about 12 correct digits above.
     """
     count, group_size = _check_arguments(count, group_size, relative_error)
     if count * group_size <= EXACT_SEATS:
@@ -108,9 +108,10 @@ def find_accurate_count(
     """The smallest count such that this count and every larger one have a `tail` of at most the probability.
 
     The tail is not monotone: while ε f stays between two integers the tail rises with f, and at the next integer the
-    tail falls. The search begins at a count above which no tail exceeds the probability. It goes down to the last count
-    whose tail does. Floats decide clear cases, and exact chances decide the others. An unclear count above EXACT_SEATS
-    is treated as if its tail were too large, so the result may be too large, but never too small.
+    tail falls. The search begins at a count above which no tail exceeds the probability. The search goes down to the
+    last count whose tail exceeds the probability. Floats decide clear cases, and exact chances decide the others. An
+    unclear count above EXACT_SEATS is treated as if its tail were too large, so the result may be too large, but never
+    too small.
     """
     _, group_size = _check_arguments(1, group_size, relative_error)
     _check_probability(probability)
@@ -175,7 +176,7 @@ def _approximate_tail(count: int, group_size: int, reach: int) -> float:
 def _sum_chances(seats: int, first: int, group_size: int, step: int) -> float:
     """Sums the chances of a published count and of all counts beyond it.
 
-    They fall, so the sum ends where they add nothing.
+    The chances fall, so the sum ends where further ones add nothing.
     """
     if not 0 <= first <= seats:
         return 0.0

@@ -136,7 +136,7 @@ class PersonCheck:
     one_row: str | None = None
     """The rule for the published row of each person, if only one is published.
 
-    It names a deciding column that is published.
+    The rule names the deciding column if that is published.
     """
     dropped_rows: int = 0
     """The number of rows that were not published, because other rows of the same persons were."""
@@ -252,10 +252,10 @@ class Population:
     def remark(self) -> str:
         """The note about the population below an answer.
 
-        It is empty for the original table, because the legend names that.
+        The note is empty for the original table, because the legend names that table.
         """
         if self.is_original:
-            return "the numbers count rows, and a person may have several rows" if self.unit == "rows" else ""
+            return "counts are of rows, and a person may have several rows" if self.unit == "rows" else ""
         dropped = f"; {self.dropped_rows:,} other rows are not published" if self.dropped_rows else ""
         return f"the numbers are for {self}{dropped}"
 

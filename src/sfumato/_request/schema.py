@@ -155,7 +155,8 @@ class Schema:
             )
         if both := sorted(set(self.domains) & set(self.ranges)):
             raise SchemaError(
-                f"column {both[0]!r} has both a domain and ranges, but its ranges are its domain; give only one.",
+                f"column {both[0]!r} has both a domain and ranges, but ranges replace a domain; give only one of the "
+                "two.",
                 code="two-domains",
                 fields={"column": both[0], "by": "domain, ranges"},
             )

@@ -73,7 +73,7 @@ class AimOptions(OptionGroup):
     )
 
     def complete_guarantee(self, promise: GuaranteeOptions) -> GuaranteeOptions:
-        """The requirement. It needs no posterior if mechanisms are compared at an equal gain or error."""
+        """The requirement. A comparison at an equal gain or error needs no posterior."""
         is_open = promise.given["prior"] is not None and promise.given[POSTERIOR] is None
         if is_open and (self.same_gain or self.same_error):
             return replace(promise, given={**promise.given, POSTERIOR: WEAKEST})

@@ -85,7 +85,8 @@ class TableOptions(OptionGroup):
         field(default_factory=list)
     )
     person: Annotated[
-        list[str], typer.Option("--person", metavar="COL", help="The column of persons; checked, then dropped.")
+        list[str],
+        typer.Option("--person", metavar="COL", help="The column that identifies the person of a row; dropped."),
     ] = field(default_factory=list)
     rows_per_person: Annotated[
         int,

@@ -16,7 +16,7 @@ from sfumato.cli.render import GuardedConsole
 from sfumato.errors import ErrorField
 
 JSON_FORMAT = 1
-"""The version of the JSON output. It rises when a key disappears or changes its meaning."""
+"""The version of the JSON output. The version rises when a key disappears or changes its meaning."""
 CHECK_FAILED = 1
 """The exit code of a command that found a problem."""
 BAD_INPUT = 2

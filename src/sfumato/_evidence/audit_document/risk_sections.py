@@ -251,8 +251,9 @@ def list_intruder_test(dossier: Dossier) -> tuple[Block, ...]:
     parts: list[Block] = [
         DataTable("Each attack: knowledge and success", headings, tuple(rows), (1, 2, 3, 4, 5)),
         Text(
-            "The control is the same attack on people without a record in the release. It measures what the release "
-            "teaches about people in general. Attackers who know public columns were trained on the original table: "
+            "The control is the same attack on people without a record in the release. The control measures what the "
+            "release teaches about people in general. Attackers who know public columns were trained on the original "
+            "table: "
             "one half of the people for guesses about the other half. Real attackers usually know less.",
             Tone.QUIET,
         )

@@ -1,6 +1,6 @@
 """Makes the page that answers questions.
 
-It is one file with a release inside, and counts in a browser without a network.
+The page is one file with a release inside, and counts in a browser without a network.
 
 The page is made from a release alone, and contains no other data. Each mechanism has its own estimator for browsers
 (its `twin`). The page itself only selects records and shows answers.

@@ -117,7 +117,7 @@ def pack_arrays(arrays: Mapping[str, Array]) -> tuple[str, dict[str, tuple[str, 
 
 
 def _choose_number_type(array: Array) -> np.dtype[np.generic]:
-    """The smallest number type of browsers that fits an array. It is little-endian, as in browsers."""
+    """The smallest number type of browsers that fits an array. Its bytes are little-endian, as in browsers."""
     if array.dtype.kind == "f":
         return np.dtype("<f8")
     if array.size and array.min() < 0:

@@ -176,8 +176,8 @@ class QuestionPage:
         licence = f"Licence: {about.licence}. " if about.licence else ""
         contact = f"Contact: {about.contact}. " if about.contact else ""
         return (
-            f"{licence}{contact}This file contains {contents_text} and no other data. It makes no network requests, "
-            f"and its policy forbids them. Made with sfumato {version('sfumato')}."
+            f"{licence}{contact}This file contains {contents_text} and no other data. The page makes no network "
+            f"requests, and its policy forbids such requests. Made with sfumato {version('sfumato')}."
         )
 
 
