@@ -83,6 +83,18 @@ def test_weaker_guarantees_stop_at_a_column_for_one_value_too() -> None:
     assert [stop["columns"] for stop in stops if stop["code"] == "column-discloses"] == [["q17"]]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("column", [[OTHER_NAMES[held] for held in HELD], [int(held == 1) for held in HELD]])
+@pytest.mark.usefixtures("desk")
+def test_column_that_gives_one_column_of_a_compound_away_is_stopped(column: Sequence[Any]) -> None:
+    write_people(q17=column)
+    for name, values in (("disease", DISEASES), ("region", ["north", "south"])):
+        Path(f"{name}.txt").write_text("\n".join(values))
+    domains = ("--domain", "disease=disease.txt", "--domain", "region=region.txt")
+    stops = list_stops("publish", "people.csv", "--compound", "disease,region", *domains, *BOUND, "--out", "release")
+    assert [(stop["code"], stop["columns"]) for stop in stops] == [("column-discloses", ["q17"])]
+
+
 @pytest.mark.usefixtures("desk")
 def test_acceptance_of_all_columns_at_once_is_refused() -> None:
     write_people()

@@ -33,6 +33,7 @@ from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_setup import make_draws
+from sfumato._risk.attackers.attack_target import make_part_targets
 from sfumato._risk.attackers.planned_exposure import draw_published_values, measure_predictions
 from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms import REGISTRY
@@ -142,7 +143,8 @@ def compare_survey(  # noqa: PLR0913 - the same
     size = choose_usual_count(survey.histogram) if at is None else at
     trials = TrialCache(request, trial_table, letter, size, {})
     accepted = [column.name for column in survey.columns if request.accepted_risks.accepts_column(column.name)]
-    stops = list_table_stops(request, survey, trial_table.targets, measure_predictions(trial_table.targets, accepted))
+    targets = [*trial_table.targets, *make_part_targets(survey.sample, survey.sensitive)]
+    stops = list_table_stops(request, survey, targets, measure_predictions(targets, accepted))
     total, contenders = len(REGISTRY), []
     for done, mechanism in enumerate(REGISTRY.values()):
         progress(done, total)

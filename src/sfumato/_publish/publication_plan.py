@@ -50,7 +50,7 @@ from sfumato._request.warnings import REFUSED_CODE, Grade, Notice
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE, run_attack_scenarios
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, make_planned_setups
-from sfumato._risk.attackers.attack_target import make_targets
+from sfumato._risk.attackers.attack_target import make_part_targets, make_targets
 from sfumato._risk.attackers.planned_exposure import measure_predictions, run_planned_attacks
 from sfumato._risk.attackers.predictive_columns import (
     ColumnPrediction,
@@ -353,12 +353,13 @@ def make_publication_plan(
     )
     targets = make_targets(table_survey.sample, table_survey.sensitive, request.spec.resolve(table_survey.histogram))
     accepted = [column.name for column in table_survey.columns if request.accepted_risks.accepts_column(column.name)]
-    column_predictions = measure_predictions(targets, accepted)
+    disclosed_targets = [*targets, *make_part_targets(table_survey.sample, table_survey.sensitive)]
+    column_predictions = measure_predictions(disclosed_targets, accepted)
     exposures = run_planned_attacks(chosen, table_survey.sample, table_survey.sensitive, targets, draws)
     needs_recodings = rivals or has_unique_records(request, table_survey)
     recodings = propose_recodings(request, table_survey) if needs_recodings else None
     notices = [
-        *(stops := list_table_stops(request, table_survey, targets, column_predictions, recodings)),
+        *(stops := list_table_stops(request, table_survey, disclosed_targets, column_predictions, recodings)),
         *list_mechanism_stops(request, table_survey, chosen, exposures),
         *list_column_notices(request, table_survey, targets, column_predictions, stops),
         *list_plan_notices(chosen, request.spec, request.schema.sensitive_name),

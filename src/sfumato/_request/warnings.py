@@ -80,7 +80,6 @@ STOP_CODES = frozenset(
 NOTE_CODES = frozenset(
     {
         "rows-chosen",
-        "coarser-column",
         "records-sampled",
         "mechanism-chosen",
         "capability-missing",

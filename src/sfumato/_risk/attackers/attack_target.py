@@ -117,3 +117,14 @@ def make_targets(sample: Sample, sensitive: SensitiveColumns, spec: PrivacySpec)
         Target(name, true_codes, np.array([float(limit) for limit in spec.list_limits(domain)]), sample.columns)
         for (name, domain), true_codes in zip(column_domains, sensitive.list_rank_codes(sample.sensitive), strict=True)
     ]
+
+
+def make_part_targets(sample: Sample, sensitive: SensitiveColumns) -> list[Target]:
+    """The single columns of a compound: who knows one of them knows a part of the protected combination."""
+    if len(sensitive.parts) == 1 or sensitive.is_independent:
+        return []
+    part_codes = np.unravel_index(sample.sensitive, sensitive.sizes)
+    return [
+        Target(part.name, codes, np.ones(len(part.domain)), sample.columns)
+        for part, codes in zip(sensitive.parts, part_codes, strict=True)
+    ]

@@ -123,7 +123,7 @@ def state_any_prior(bound: BreachBound, *details: str) -> GuaranteeStatement:
             tuple(filter(None, details)),
         )
     return GuaranteeStatement(
-        f"{believed} after seeing that person's record, whatever else they know.",
+        f"{believed} after seeing that person's published value, whatever else they know.",
         f"Take any statement about the sensitive value of a person with one record. {KNOWLEDGE}this person's "
         f"published value. If the attacker then gives the statement a probability of at most {bound.prior}, seeing "
         f"the published value can raise it to at most {bound.posterior}; a probability of at least {bound.posterior} "
