@@ -107,8 +107,8 @@ PROMISE = """
 DECIDE: how much may anyone learn about a person? With the two numbers below: anyone who thinks a statement about a
 person's sensitive value at most {prior} likely (the prior) can think it at most {posterior} likely (the
 posterior) after seeing that person's published value. A smaller posterior protects more, and makes counts less
-accurate; `sfumato plan` shows by how much. The proposal is larger if the sensitive column has few values, so this private file
-shows whether it has. For another kind of protection, such as groups of decoys, remove the prior.
+accurate; `sfumato plan` shows by how much. The proposed numbers are larger if the sensitive column has few values, so
+keep this file private. For another kind of protection, such as groups of decoys, remove the prior.
 """
 RELEASE = "The place of the release, which is a new directory or a file that ends in .zip."
 PLAN_FILE = """
