@@ -239,10 +239,11 @@ def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Float
 
 def state_guarantee(design: Design, /) -> GuaranteeStatement:
     """States the guarantee in plain words, with the numbers of this design."""
-    keep_probability = design.retention + design.swap_probability
+    keep_probability, others = design.retention + design.swap_probability, len(design.domain) - 1
     drawn = (
-        f"The published value is the true value with probability {float(keep_probability):.4g}. It is any one of the "
-        f"{len(design.domain) - 1} other values with probability {float(design.swap_probability):.4g} each."
+        f"The published value is the true value with probability {float(keep_probability):.4g}. "
+        f"{'The other value' if others == 1 else f'Each of the {others} other values'} has probability "
+        f"{float(design.swap_probability):.4g}."
     )
     return state_any_prior(design.bound, drawn, describe_choice(design.bound))
 
