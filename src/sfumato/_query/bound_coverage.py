@@ -88,10 +88,11 @@ def estimate_bound_coverage(release: Release) -> BoundCoverage | None:
         above += [value] if count > limit else []
         sure += [value] if count - margin > limit else []
         possible += [value] if count + margin > limit else []
+    share, low, high = _compute_rests(release, [(above, 0.0), (possible, SURE_ERRORS), (sure, -SURE_ERRORS)])
     return BoundCoverage(
-        _compute_rest(release, above, 0.0),
-        _compute_rest(release, possible, SURE_ERRORS),
-        _compute_rest(release, sure, -SURE_ERRORS),
+        share,
+        low,
+        high,
         tuple(sure),
         tuple(value for value in possible if value not in sure),
         prior,
@@ -100,10 +101,12 @@ def estimate_bound_coverage(release: Release) -> BoundCoverage | None:
     )
 
 
-def _compute_rest(release: Release, values: Sequence[Value], errors: float) -> float:
-    """The share of records without these values, after this number of standard errors is added to their count."""
-    if not values:
-        return 1.0
-    (total,) = release.count_many([CountQuery(values=values)])
-    count = (total.value or 0.0) + errors * (total.standard_error or 0.0)
-    return min(max(1 - count / release.rows, 0.0), 1.0)
+def _compute_rests(release: Release, groups: Sequence[tuple[Sequence[Value], float]]) -> list[float]:
+    """The shares of records without each group of values, after so many standard errors are added to its count."""
+    totals = iter(release.count_many([CountQuery(values=values) for values, _ in groups if values]))
+    rests = []
+    for values, errors in groups:
+        total = next(totals) if values else None
+        count = 0.0 if total is None else (total.value or 0.0) + errors * (total.standard_error or 0.0)
+        rests.append(min(max(1 - count / release.rows, 0.0), 1.0))
+    return rests
