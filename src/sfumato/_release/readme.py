@@ -76,8 +76,7 @@ a formula. Import such columns as text, or use the Parquet files.
 """
 
 _ESCAPES = """
-Some characters above cannot be printed and are written as escapes, such as `\\x1b`. Replace each escape by its
-character before you run a query.
+Unprintable characters above are written as escapes, such as `\\x1b`. Replace these before you run a query.
 """
 
 _BY_SFUMATO = "This release has no file of weights, so only sfumato can count its records."
