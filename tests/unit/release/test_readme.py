@@ -90,7 +90,7 @@ FALSIFIED = [
     ("at most 10% likely", "at most 5% likely"),
     ("has 60 records", "has 61 records"),
     (f"template {README_TEMPLATE}", "template 1"),
-    (f"template {README_TEMPLATE}; ", ""),
+    (f" (template {README_TEMPLATE})", ""),
     ("\n", "\r\n"),
 ]
 
