@@ -91,7 +91,7 @@ def estimate_laplace_answers(bound: BreachBound, at: int, beside: tuple[str, flo
     noise = math.sqrt(2) * bound.rows * compute_laplace_scale(epsilon)
     sentence = (
         "each count is answered with its own Laplace noise, without a published table. If a single answer may use "
-        "the whole bound, it is typically off by {format_percent(noise / at)} at a count of {at:,} records. The "
+        f"the whole bound, it is typically off by {format_percent(noise / at)} at a count of {at:,} records. The "
         "noise of each answer grows with the number of answers"
     )
     if beside is not None:

@@ -182,7 +182,7 @@ class Certificate:
             f"release was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its manifest, which "
             f"contains the digests of all its files): {format_digest(self.digest)}"
         )
-        subtitle = f"A table in which {name!r} is protected; its numbers are for {self.manifest.population}"
+        subtitle = f"A table in which {name!r} is protected; its numbers are about {self.manifest.population}"
         return Document(TITLE, subtitle, tuple(sections), ending, is_one_page=True)
 
     def _make_release(self) -> SideBySide:

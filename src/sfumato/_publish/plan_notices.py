@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sfumato._core.random_draws import Draws
+from sfumato._figures.number_format import format_upper_factor
 from sfumato._planning.predicted_error import ChosenMechanism, compute_even_error
 from sfumato._profile.table_scan import TableScan
 from sfumato._profile.table_warnings import warn_of_frequent_values
@@ -111,8 +112,8 @@ def list_plan_notices(chosen: ChosenMechanism, spec: PrivacySpec, column: str) -
 
 def _make_weak_bound_notice(bound: BreachBound) -> Notice:
     sentence = (
-        f"the bound protects little: it lets odds rise by a factor of {float(bound.person_amplification):.3g}, "
-        f"so a belief of {bound.prior} can rise to {bound.posterior}; choose a smaller posterior (`posterior=`)."
+        f"the bound protects little: odds can rise by a factor of up to {format_upper_factor(bound.person_amplification)}, "
+        f"and a belief of {bound.prior} to {bound.posterior}; choose a smaller posterior (`posterior=`)."
     )
     return Notice("weak-bound", sentence, None, {"amplification": str(bound.person_amplification)})
 
@@ -127,7 +128,7 @@ def _make_shared_bound_notice(chosen: ChosenMechanism, bound: BreachBound) -> No
     factor = (even_errors[0] or math.inf) / (even_errors[1] or math.inf)
     sentence = (
         f"up to {bound.rows} rows of a person share the bound, so each row multiplies an attacker's odds by at most "
-        f"{float(bound.amplification):.3f} instead of {float(bound.person_amplification):.3f}. The error of a "
+        f"{format_upper_factor(bound.amplification)} instead of {format_upper_factor(bound.person_amplification)}. The error of a "
         f"count is {factor:.1f} times the error with one row per person. The risk of public columns is shown for "
         "each row separately. An attacker who combines the rows of a person learns more, but at most what the bound "
         "for persons allows."

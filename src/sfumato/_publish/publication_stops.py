@@ -8,7 +8,7 @@ from fractions import Fraction
 from string import digits
 
 from sfumato._core.cell_values import format_values
-from sfumato._figures.number_format import format_exact_percent
+from sfumato._figures.number_format import format_exact_percent, format_upper_factor
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.recoding_search import RecodingProposals
 from sfumato._profile.sensitive_column_signs import Sign, find_sensitive_signs
@@ -209,9 +209,12 @@ def _propose_changes(recodings: RecodingProposals | None, limit: float) -> str:
     if recodings is None or not (steps := recodings.combined or recodings.single[:1]):
         return ""
     needed = next((i for i, step in enumerate(steps, 1) if step.unique_share_after <= limit), len(steps))
+    if needed == 1 and steps[0] in recodings.single[:MOST_PROPOSALS]:
+        return ""
     settings = " ".join(step.setting for step in steps[:needed])
     share = format_exact_percent(steps[needed - 1].unique_share_after)
-    return f"Or make several changes, which leave {share} of records unique: {settings}."
+    changes = "this change" if needed == 1 else "these changes together"
+    return f"Or make {changes}; {share} of records are then still unique: {settings}."
 
 
 def _list_single_changes(recodings: RecodingProposals | None) -> list[str]:
@@ -258,7 +261,9 @@ def _list_uncovered(request: Request, table_scan: TableScan) -> Iterator[Notice]
     yield Notice(
         "values-uncovered",
         f"the limit on an attacker's confidence covers nobody. Every value of {request.schema.sensitive_name!r} that "
-        f"occurs is more frequent than the prior {bound.prior}, so only an attacker's odds are bounded.",
+        f"occurs is more frequent than the prior {bound.prior}. There is no fixed limit on the confidence in "
+        "these values; only the factor by which the odds can rise is limited "
+        f"({format_upper_factor(bound.person_amplification)}).",
         request.schema.sensitive_name,
         {"prior": str(bound.prior), "covered_share": 0.0},
         (),

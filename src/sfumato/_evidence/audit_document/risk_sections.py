@@ -218,10 +218,10 @@ def _format_limit(limit: Fraction) -> str:
 
 
 def explain_uncovered(dossier: Dossier) -> str:
-    """Explains why a value is not covered."""
+    """Explains in a phrase why a value is not covered."""
     if dossier.spec is None:
-        return "only the odds are bounded"
-    return "above the prior, only the odds are bounded" if dossier.spec.bound is not None else "no bound was requested"
+        return "no fixed limit on the confidence"
+    return "more frequent than the prior" if dossier.spec.bound is not None else "no bound was requested"
 
 
 def list_intruder_test(dossier: Dossier) -> tuple[Block, ...]:

@@ -7,7 +7,7 @@ import math
 from sfumato._document.document import Facts
 from sfumato._evidence.audit_dossier import Dossier
 from sfumato._evidence.random_counts import EXPECTED_COVERAGE, Coverage
-from sfumato._figures.number_format import NOT_AVAILABLE, format_percent
+from sfumato._figures.number_format import NOT_AVAILABLE, format_percent, format_upper_factor
 from sfumato._request.stated_context import SECTIONS
 
 ARROW = " \u2192 "
@@ -25,7 +25,9 @@ def describe_odds(dossier: Dossier) -> str:
     factors = [factor for factor in dossier.audit.odds_factors.values() if factor is not None]
     if not factors:
         return NOT_AVAILABLE
-    return "unlimited, some values are excluded" if math.isinf(max(factors)) else f"{max(factors):.4g}"
+    if math.isinf(max(factors)):
+        return "unlimited, some values are excluded"
+    return format_upper_factor(max(factors)).replace(",", "")
 
 
 def describe_coverage_error(coverage: Coverage) -> str:
