@@ -358,7 +358,7 @@ def test_notice_tells_that_the_domain_was_observed(desk: Path, table: Path) -> N
 
 def test_notice_names_the_values_above_the_prior(desk: Path) -> None:
     table = write_csv(desk / "people.csv", people(100, disease=["flu"] * 89 + ["cold"] * 10 + ["HIV"]))
-    (notice,) = said(succeed(*publishing(table)), "Values of 'disease' that are more frequent than the prior 1/10")
+    (notice,) = said(succeed(*publishing(table)), "These values of 'disease' are not covered")
     assert "'flu'" in notice
     assert "'cold'" not in notice  # exactly a tenth
 
@@ -401,7 +401,7 @@ def test_plan_of_a_table_writes_nothing_and_shows_counts(desk: Path, table: Path
     outcome = succeed("plan", table, "--sensitive", "disease", *BOUND)
     assert content(desk) == before
     assert "Protecting 'disease' with uniform (any-prior)" in outcome.words
-    assert "retention 2/3; odds may rise 9 times" in outcome.words
+    assert "retention 2/3; odds can rise by a factor of at most 9" in outcome.words
     assert "flu │ 24 │ 40%" in outcome.words
     assert len(said(outcome, "'disease' was taken from the table")) == 1
 

@@ -63,8 +63,8 @@ def redraw_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | N
     error = float(np.concatenate(errors).mean())
     sentence = (
         "each value is drawn from the frequencies in the table, independent of the person. It discloses nothing about "
-        f"a single person. Counts of about {at:,} people with a value of one public column are off by "
-        f"{format_percent(error)} (mean over such counts of this table), because the association of columns is lost. "
+        f"a single person. Counts of about {at:,} people who share a value of one public column are off by "
+        f"{format_percent(error)} on average, because the association between columns is lost. "
         "This error is a bias, so answers cannot state it as a standard error."
     )
     return Baseline("redrawn values", error, 0.0, sentence)

@@ -242,7 +242,8 @@ class Certificate:
             "Predicted from the buckets, for a count with a condition that selects a small share of the records. The "
             "number of all people with a value is published exactly."
             if self.predicted_errors is not None and self.predicted_errors.is_share_independent
-            else "Predicted from the design, with equally frequent other values. Two in three counts err by less."
+            else "Predicted from the design, as if all other values were equally frequent. About two of three counts "
+            "have a smaller error."
         )
         return (
             Picture(partial(draw_certificate_curves, self.error_curves), NARROW_FIGURE),

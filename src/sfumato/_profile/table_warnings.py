@@ -136,12 +136,13 @@ def warn_of_frequent_values(histogram: Histogram, bound: BreachBound, column: st
     share = max(histogram.shares)
     largest_belief = share * bound.person_amplification / (share * bound.person_amplification + 1 - share)
     covered_share = histogram.count_within(bound.prior) / max(histogram.total, 1)
+    factor = format_upper_factor(bound.person_amplification)
     most_frequent = histogram.values[histogram.counts.index(max(histogram.counts))]
     sentence = (
         f"the limit of {bound.posterior} on an attacker's confidence covers {format_exact_percent(covered_share)} of "
         f"records. These values of {column!r} are not covered, because they are more frequent than the prior "
         f"{bound.prior}: {format_values(frequent)}. There is no fixed limit on the confidence in these values; only "
-        f"the factor by which the odds can rise is limited ({format_upper_factor(bound.person_amplification)}). Confidence in "
+        f"the factor by which the odds can rise is limited ({factor}). Confidence in "
         f"{format_values([most_frequent])} can rise from {format_exact_percent(float(share))} to at most "
         f"{format_upper_percent(largest_belief)}."
     )

@@ -275,8 +275,8 @@ def _describe_residual_risk(outlook: PublicationPlan) -> str:
     )
     return (
         f"An attacker who knows {_name_attacker(attackers[0])} of a person guesses "
-        f"{attackers[0].protected_column!r} correctly for {success} of records with the release, and for {without} "
-        f"of records without the release. {singled_out}"
+        f"{attackers[0].protected_column!r} correctly for {without} of records without the release, and for {success} "
+        f"of records with the release. {singled_out}"
     )
 
 

@@ -148,9 +148,10 @@ def _list_disclosed_groups(
             if share >= NOTABLE_DISCLOSED_SHARE:
                 yield Notice(
                     "column-discloses",
-                    f"{name!r} discloses the {target.name!r} of {share:.1%} of records nearly with certainty: among "
-                    f"those with the same {name!r}, over {share_in_group:.0%} share one value, which at most "
-                    f"{bound.prior} of all have. Protecting {target.name!r} does not hide that.",
+                    f"{name!r} discloses the {target.name!r} of {share:.1%} of records nearly with certainty. Over "
+                    f"{share_in_group:.0%} of the records with the same {name!r} have one value, although the value "
+                    "has a "
+                    f"share of at most {bound.prior} in the table. Protecting {target.name!r} does not hide that.",
                     name,
                     {"records": count, "share": share},
                     (name,),

@@ -73,8 +73,8 @@ class AcceptedRisks:
             ("accept_exposure", "public columns together with this release may exceed the bound", self.exposure),
             (
                 "accept_marginal_prior",
-                "the bound may fail against attackers who know public columns, because it covers only attackers who know "
-                "nothing but the frequencies of the values",
+                "the bound may fail against attackers who know public columns, because it covers only attackers who "
+                "know nothing but the frequencies of the values",
                 self.marginal_prior,
             ),
         ]
@@ -192,4 +192,5 @@ def read_column_reasons(argument: str, reasons: Mapping[str, str]) -> tuple[tupl
 
 
 def _write_sentence(argument: str, risk: str, reason: str) -> str:
-    return f"The publisher accepted that {risk} (option {argument.replace('_', '-')}). Reason: {reason}"
+    end = "" if reason.endswith((".", "!", "?")) else "."
+    return f"The publisher accepted that {risk} (option {argument.replace('_', '-')}). Reason: {reason}{end}"

@@ -54,8 +54,8 @@ READINGS = {
     "without the release, and of 24% with the release (uniform).",
     "3-risk-utility": "Of the settings shown, subset with 1/3 has the smallest error for a gain of at most "
     "10 points (14%, gain 10 points).",
-    "4-posterior-by-prior": "Confidence of 1/13 can rise to 1/3; confidence in hypertension can rise from "
-    "30% to at most 72%.",
+    "4-posterior-by-prior": "Confidence in a value can rise from 7.7% to at most 33.4%; confidence in "
+    "hypertension can rise from 30% to at most 72%.",
     "5-exposure-by-column": "Knowing Education alone puts 2.7% of records above the bound; the release "
     "adds no records.",
     "6-uniqueness": "5% of records are unique on the public columns after bins (15% before bins).",

@@ -33,10 +33,14 @@ def describe_odds(dossier: Dossier) -> str:
 def describe_coverage_error(coverage: Coverage) -> str:
     """Says how exactly the coverage is known, and whether it is below 95% by more than that."""
     low, high = coverage.interval
-    verdict = "below 95% by more than chance" if coverage.is_below_expected else "chance explains a share below 95%"
+    verdict = (
+        "Chance does not explain a share below 95%"
+        if coverage.is_below_expected
+        else "Chance explains a share below 95%"
+    )
     if coverage.share >= EXPECTED_COVERAGE:
-        verdict = "no fault"
-    return f"With its own error {format_percent(low)} to {format_percent(high)}: {verdict}."
+        verdict = "It shows no fault"
+    return f"Interval of this share: {format_percent(low)} to {format_percent(high)}. {verdict}."
 
 
 def describe_shared_records(coverage: Coverage) -> str:

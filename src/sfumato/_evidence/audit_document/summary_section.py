@@ -120,7 +120,7 @@ def _make_coverage_tile(coverage: Coverage | None) -> Tile:
     return Tile(
         format_exact_percent(coverage.share),
         f"of {coverage.questions:,} intervals cover the truth (95% expected)",
-        f"{describe_coverage_error(coverage)} Only random counts of this release.",
+        f"{describe_coverage_error(coverage)} Not covered: questions other than random counts.",
     )
 
 
