@@ -123,14 +123,14 @@ def test_reason_names_no_count_and_says_by_what_was_compared() -> None:
     name, reason = taken(even_but_one(100))
     assert name == "subset"
     assert reason == (
-        "subset has the smallest error of the mechanisms with this guarantee. The error is the predicted error of the "
+        "subset has the smallest error of the mechanisms with this guarantee. The error is predicted for the "
         "count of a rare value, averaged over all 1,500 values. Compared with subset: uniform has 9.15 times the error."
     )
     assert taken([60, 30, 10])[1].endswith("over all 3 values. Compared with uniform: subset has the same error.")
     assert taken([60] * 16) == (
         "uniform",
         "uniform publishes one readable value per record. No other mechanism with this guarantee reduces the error by "
-        "20% or more. The error is the predicted error of the count of a rare value, averaged over all 16 values. "
+        "20% or more. The error is predicted for the count of a rare value, averaged over all 16 values. "
         "Compared with uniform: subset has 0.88 times the error.",
     )
 
