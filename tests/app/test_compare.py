@@ -32,7 +32,7 @@ def test_comparison_is_told_in_a_terminal_and_filed_as_a_private_page(table: Pat
     assert "(at one posterior, 1/2): it has the smallest" in told.words
     assert "an attacker who knows all" in told.words
     stopped = set(re.findall(r"│ ([\w-]+) +│[^│]+│ refused", told.out))
-    assert stopped == set(re.findall(r"([\w-]+) would be refused by publish: ", told.words))
+    assert stopped == set(re.findall(r"publish would refuse ([\w-]+): ", told.words))
     assert told.out.endswith("written to compare.html (private)\n")
     # Stops and reasons stay one line each where nobody looks, to be searched.
     assert max(len(line) for line in told.out.splitlines() if line.startswith(("┃", "│", "┏", "└"))) <= 80

@@ -83,7 +83,7 @@ def _describe_figure(curves: Sequence[KnownOthersCurve], at_share: float) -> str
     phrases = []
     for curve in curves:
         (first, before), right = curve.known_points[0], dict(curve.known_points)[share]
-        same = " (unchanged)" if first == 0 < share and abs(right - before) < UNCHANGED else ""
-        phrases.append(f"{format_percent(right)} for {format_name(curve.name)}{same}")
-    known = f"The attacker knows the values of {format_percent(share)} of the other people"
-    return f"{known}, and guesses correctly for this share of people: {join_phrases(phrases)}."
+        same = "; unchanged" if first == 0 < share and abs(right - before) < UNCHANGED else ""
+        phrases.append(f"{format_percent(right)} of people ({format_name(curve.name)}{same})")
+    attacker = f"An attacker who knows the values of {format_percent(share)} of the other people"
+    return f"{attacker} guesses correctly for {join_phrases(phrases)}."

@@ -268,9 +268,7 @@ def _explain_choice(best: ChosenMechanism, errors: Mapping[str, float | None]) -
         return f"{name} is the simplest mechanism that meets this request."
     factors = {rival: (error or math.inf) / own_error for rival, error in errors.items() if rival != name}
     compared = ", ".join(f"{rival} {_describe_factor(factor)}" for rival, factor in factors.items())
-    average = (
-        f"the predicted error of the count of a rare value, averaged over all {best.histogram.domain_size:,} values"
-    )
+    average = f"predicted for the count of a rare value, averaged over all {best.histogram.domain_size:,} values"
     if min(factors.values()) * SAME_FACTOR < 1:
         return (
             f"{name} publishes one readable value per record. No other mechanism with this guarantee reduces the error "

@@ -310,8 +310,8 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
     has_ranges = is_orderable(column.type)
     coarsen = f"To publish ranges of its values: `ranges={{{column.name!r}: ...}}`. " if has_ranges else ""
     raise SchemaError(
-        f"column {column.name!r} {why}, so it identifies persons. Do not publish it: if each value stands for "
-        f"one person, `person={column.name!r}`; if not, `identifier={[column.name]!r}`. {coarsen}To publish it "
+        f"column {column.name!r} {why}, so it identifies persons. If each value stands for one person, use "
+        f"`person={column.name!r}`. If not, use `identifier={[column.name]!r}`. {coarsen}To publish it "
         f"unchanged: `keep={[column.name]!r}`.",
         code="nearly-unique",
         fields=facts,

@@ -90,7 +90,8 @@ def list_singling_out(dossier: Dossier) -> tuple[Block, ...]:
         Text(tried_note, Tone.QUIET),
         Text(
             "Anyone who knows these columns can re-identify a unique record; section 5 shows what the record "
-            "discloses about the protected value. Other forms of these columns, in other data, were not compared.",
+            "discloses about the protected value. Other data may have these columns in other forms; this was not "
+            "compared.",
             Tone.QUIET,
         ),
         make_statement(dossier, "threshold"),

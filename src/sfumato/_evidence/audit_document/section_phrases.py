@@ -46,6 +46,6 @@ def describe_coverage_error(coverage: Coverage) -> str:
 def describe_shared_records(coverage: Coverage) -> str:
     """Says why the coverage is known less exactly than the number of questions suggests."""
     return (
-        f"The questions share records, so their {coverage.questions:,} intervals tell as much as "
+        f"The questions share records, so their {coverage.questions:,} intervals contain as much information as "
         f"{coverage.independent_questions:,.0f} independent ones."
     )
