@@ -95,7 +95,7 @@ def test_what_cannot_be_compared_is_refused_and_leaves_nothing(desk: Path, table
     assert "no protection was chosen" in fail(desk, *COMPARE)
     assert "two kinds of request" in fail(desk, *COMPARE, *BOUND, "--diversity", "2")
     assert "the attacker 'X' is unknown" in fail(desk, *AT_BOUND, "--attacker", "X")
-    assert "give only one" in fail(desk, *AT_BOUND, "--at-gain", "5%", "--error", "5%")
+    assert "give one of them" in fail(desk, *AT_BOUND, "--at-gain", "5%", "--error", "5%")
     assert "name the page with --out" in fail(desk, *AT_BOUND, "--decider", "Ada")
     assert "ends in .html" in fail(desk, *AT_BOUND, "--out", "page.pdf")
     assert "would lie in a release" in fail(desk, *AT_BOUND, "--out", release / "page.html")

@@ -63,9 +63,9 @@ READINGS = {
     "8-against-truth": "95.0% of 5,000 intervals cover the truth (95% expected).",
     "9-cost-per-value": "HIV's bound costs most: loosening it to 1/4 saves 11% of the error.",
     "10-bucket-composition": "9,812 buckets of 4 records, and 2 other sizes; no value exceeds its cap, "
-    "and epilepsy comes closest: 33% of the 88 buckets of 9, at most 33%.",
-    "11-corruption": "If the values of 20% of the other people are known, attack success is subset unchanged "
-    "31%, anatomy 48% and decoys 34%.",
+    "and epilepsy comes closest: 33% of the 88 buckets of 9, with a cap of 33.4%.",
+    "11-corruption": "An attacker who knows the values of 20% of the other people guesses correctly for 31% of "
+    "people (subset; unchanged), 48% of people (anatomy) and 34% of people (decoys).",
 }
 
 

@@ -234,9 +234,9 @@ def test_choice_under_bounds_is_the_same_for_all_counts(data: st.DataObject, bou
 def test_reason_compares_all_that_meet_the_bounds() -> None:
     chosen = choose(Histogram.of(range(19), zipf(19)), Tolerance(10), DRAWS, options=AGGREGATE)
     assert chosen.reason == (
-        "harmonic has the smallest error of the mechanisms with this guarantee. The error is the predicted error of "
-        "the "
-        "count of a rare value, averaged over all 19 values. Compared with harmonic: uniform has 1.52 times the error, "
+        "harmonic has the smallest error of the mechanisms with this guarantee. The error is predicted for the "
+        "count of a rare value, averaged over all 19 values. Compared with harmonic: uniform has 1.52 times the "
+        "error, "
         "subset has 1.52 times the error, fine-grain has 1.26 times the error."
     )
 

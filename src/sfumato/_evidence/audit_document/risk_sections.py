@@ -22,7 +22,13 @@ from sfumato._figures import (
     draw_posterior_by_prior,
     draw_uniqueness,
 )
-from sfumato._figures.number_format import NOT_AVAILABLE, format_count, format_exact_percent, format_percent
+from sfumato._figures.number_format import (
+    NOT_AVAILABLE,
+    format_count,
+    format_exact_percent,
+    format_percent,
+    format_upper_percent,
+)
 from sfumato._publish.exposure_section import make_belief_table
 from sfumato._request.guarantee import Guarantee
 from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION
@@ -214,8 +220,8 @@ def _make_value_table(dossier: Dossier) -> DataTable:
 
 
 def _format_limit(limit: Fraction) -> str:
-    """A fraction with a small denominator, or its decimals."""
-    return str(limit) if limit.denominator <= MAX_DENOMINATOR else f"{float(limit):.3g}"
+    """A fraction with a small denominator, or its percentage, rounded up."""
+    return str(limit) if limit.denominator <= MAX_DENOMINATOR else format_upper_percent(limit)
 
 
 def explain_uncovered(dossier: Dossier) -> str:
@@ -253,9 +259,8 @@ def list_intruder_test(dossier: Dossier) -> tuple[Block, ...]:
         DataTable("Each attack: knowledge and success", headings, tuple(rows), (1, 2, 3, 4, 5)),
         Text(
             "The control is the same attack on people without a record in the release. The control measures what the "
-            "release teaches about people in general. Attackers who know public columns were trained on the original "
-            "table: "
-            "one half of the people for guesses about the other half. Real attackers usually know less.",
+            "release teaches about people in general. Attackers who know public columns learned from the original "
+            "table: from each half of the people for guesses about the other half. Real attackers usually know less.",
             Tone.QUIET,
         )
         if audit.attacks

@@ -185,7 +185,7 @@ def test_the_promise_names_the_bounds_and_says_what_a_tolerance_follows() -> Non
         harmonic.state_guarantee(_plan(limits, tolerance=each).design).text for each in (None, Fraction(3))
     )
     for words in (
-        "'value 0' odds 3 times; 'value 1' 1/10 and 3/10, odds 3.858 times",
+        "'value 0' odds by a factor of at most 3; 'value 1' 1/10 and 3/10, odds by a factor of at most 3.858",
         "ot protected, because they have no bound: 'value 2'.",
     ):
         assert words in of_file
