@@ -205,17 +205,17 @@ def has_unique_records(request: Request, table_scan: TableScan) -> bool:
     return share > request.unique_limit and not request.accepted_risks.unique_records
 
 
-def _propose_changes(recodings: RecodingProposals | None, limit: float) -> str:
-    """The fewest changes of public columns that suffice, or all that are proposed; empty if there are none."""
+def _propose_changes(recodings: RecodingProposals | None, limit: float) -> list[str]:
+    """The fewest changes that suffice, or all that are proposed; empty if they stand among the single changes."""
     if recodings is None or not (steps := recodings.combined or recodings.single[:1]):
-        return ""
+        return ["Drop columns (`drop=`), or publish them in wider ranges (`ranges=`)."]
     needed = next((i for i, step in enumerate(steps, 1) if step.unique_share_after <= limit), len(steps))
     if needed == 1 and steps[0] in recodings.single[:MOST_PROPOSALS]:
-        return ""
+        return []
     settings = " ".join(step.setting for step in steps[:needed])
     share = format_exact_percent(steps[needed - 1].unique_share_after)
     changes = "this change" if needed == 1 else "these changes together"
-    return f"Or make {changes}; {share} of records are then still unique: {settings}."
+    return [f"Or make {changes}; {share} of records are then still unique: {settings}."]
 
 
 def _list_single_changes(recodings: RecodingProposals | None) -> list[str]:
@@ -229,7 +229,8 @@ def _list_single_changes(recodings: RecodingProposals | None) -> list[str]:
 
 def _make_unique_stop(request: Request, table_scan: TableScan, recodings: RecodingProposals | None) -> Notice:
     share = table_scan.uniqueness.after_bins.unique_share
-    limit, changes = float(request.unique_limit), _propose_changes(recodings, float(request.unique_limit))
+    limit = float(request.unique_limit)
+    changes = _propose_changes(recodings, limit)
     return Notice(
         "records-unique",
         f"{format_exact_percent(share)} of records are unique on the public columns (limit: "
@@ -239,7 +240,7 @@ def _make_unique_stop(request: Request, table_scan: TableScan, recodings: Recodi
         (),
         (
             *_list_single_changes(recodings),
-            changes or "Drop columns (`drop=`), or publish them in wider ranges (`ranges=`).",
+            *changes,
             f"Or accept it, with your reason: `accept_unique={PLACEHOLDER!r}`.",
         ),
     )

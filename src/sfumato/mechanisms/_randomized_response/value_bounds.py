@@ -131,7 +131,7 @@ def state_guarantee(
         ends = "" if bound.is_odds_only else f" {bound.prior} and {bound.posterior},"
         named.append(f"{display(value)!r}{ends} odds by a factor of at most {format_upper_factor(bound.amplification)}")
     more = (
-        f"; the bounds of {len(bounded) - NAMED_VALUES} more values are in `datapackage.json`"
+        f"; the bounds of {len(bounded) - NAMED_VALUES} more values are in datapackage.json"
         if len(bounded) > NAMED_VALUES
         else ""
     )

@@ -504,7 +504,7 @@ def test_promise_of_many_bounds_names_some() -> None:
     promise = fine_grain.state_guarantee(_plan((1,) * 8, _limits(*["3"] * 8)).design).text
     assert "'value 4'" in promise
     assert "'value 5'" not in promise
-    assert "the bounds of 3 more values are in `datapackage.json`" in promise
+    assert "the bounds of 3 more values are in datapackage.json" in promise
 
 
 @pytest.mark.parametrize("place", range(8))
