@@ -68,7 +68,8 @@ LIMITS = (
     "Public columns are not protected. Public columns may identify a person, and nothing limits what they disclose "
     "about the protected column.",
     "The release does not hide who is in the table, nor facts about groups of people.",
-    "A second release about the same people discloses more. So do people with related values, such as families.",
+    "A second release about the same people discloses more. If people have related values, as families do, the records "
+    "of all of them disclose something about each.",
 )
 UNCHECKED = (
     "The original table was not read. With this table, the data steward can verify the public columns and the counts "

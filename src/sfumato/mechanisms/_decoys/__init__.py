@@ -437,7 +437,8 @@ def state_guarantee(design: Design, /) -> GuaranteeStatement:
             "Other knowledge is not covered. If an attacker already suspects that a person has a rare value, and "
             "this value is published for the person, the attacker may become nearly certain.",
             "If a value is published, at least one person in the table has it.",
-            f"If at least {find_accurate_count(size, ERROR, RISK):,} people have a value, the error of their number "
+            f"If at least {find_accurate_count(size, ERROR, RISK):,} people have a value, the error of their "
+            "estimated number "
             f"is below {float(ERROR):.0%} with a probability of {1 - float(RISK):.0%}. Smaller numbers are "
             "unreliable by design.",
             *([several] if len(design.domains) > 1 else []),
