@@ -313,7 +313,7 @@ def test_true_values_shown_besides_are_in_the_report(
     release = released("uniform", tmp_path)
     found, text = reported(release, **({} if has_key else {"plan_file": None}))
     check_caught(found, text, "law", "draws")
-    assert "published values fit the true values" in text
+    assert "of the best possible fit to the true values" in text
 
 
 @pytest.mark.slow
