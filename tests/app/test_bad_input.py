@@ -368,7 +368,7 @@ def test_repeated_person_is_refused(desk: Path) -> None:
     sentence = fail(desk, *publishing("people.csv", "--person", "name"))
     assert sentence.startswith("3 of 57 persons have several rows (the same 'name', up to 2 times)")
     assert "(--one-row first:COL, --one-row last:COL or --one-row random)" in sentence
-    assert "(--rows-per-person K, and --surplus drop if some persons have more)" in sentence
+    assert "--rows-per-person K, and --surplus drop if some persons have more" in sentence
     assert "Zelenka" not in sentence
 
 

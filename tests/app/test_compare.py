@@ -32,7 +32,7 @@ def test_comparison_is_told_in_a_terminal_and_filed_as_a_private_page(table: Pat
     assert "(at one posterior, 1/2): it has the smallest" in told.words
     assert "an attacker who knows all" in told.words
     stopped = set(re.findall(r"│ ([\w-]+) +│[^│]+│ refused", told.out))
-    assert stopped == set(re.findall(r"([\w-]+) would be refused by publish: ", told.words))
+    assert stopped == set(re.findall(r"publish would refuse ([\w-]+): ", told.words))
     assert told.out.endswith("written to compare.html (private)\n")
     # Stops and reasons stay one line each where nobody looks, to be searched.
     assert max(len(line) for line in told.out.splitlines() if line.startswith(("┃", "│", "┏", "└"))) <= 80
@@ -95,7 +95,7 @@ def test_what_cannot_be_compared_is_refused_and_leaves_nothing(desk: Path, table
     assert "no protection was chosen" in fail(desk, *COMPARE)
     assert "two kinds of request" in fail(desk, *COMPARE, *BOUND, "--diversity", "2")
     assert "the attacker 'X' is unknown" in fail(desk, *AT_BOUND, "--attacker", "X")
-    assert "give only one" in fail(desk, *AT_BOUND, "--at-gain", "5%", "--error", "5%")
+    assert "give one of them" in fail(desk, *AT_BOUND, "--at-gain", "5%", "--error", "5%")
     assert "name the page with --out" in fail(desk, *AT_BOUND, "--decider", "Ada")
     assert "ends in .html" in fail(desk, *AT_BOUND, "--out", "page.pdf")
     assert "would lie in a release" in fail(desk, *AT_BOUND, "--out", release / "page.html")

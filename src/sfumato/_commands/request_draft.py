@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sfumato._core.object_store import Address
 from sfumato._core.small_text_files import TOML
+from sfumato._figures.number_format import format_upper_percent
 from sfumato._profile.role_guessing import ColumnGuess, TableGuess
 from sfumato._profile.sensitive_column_signs import is_usually_protected
 from sfumato._profile.untidy_values import Untidy
@@ -392,6 +393,6 @@ class _DraftWriter:
             if column.name in names
         ]
         bound = propose_bound(min(sizes, default=None))
-        prior, posterior = (f"{float(belief):.0%}" for belief in (bound.prior, bound.posterior))
+        prior, posterior = f"{float(bound.prior):.0%}", format_upper_percent(bound.posterior)
         remark = format_remark(PROMISE, prior=prior, posterior=posterior)
         return ["[protection]", *remark, f'prior = "{bound.prior}"', f'# posterior = "{bound.posterior}"']

@@ -63,8 +63,8 @@ def redraw_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | N
     error = float(np.concatenate(errors).mean())
     sentence = (
         "each value is drawn from the frequencies in the table, independent of the person. It discloses nothing about "
-        f"a single person. Counts of about {at:,} people with a value of one public column are off by "
-        f"{format_percent(error)} (mean over such counts of this table), because the association of columns is lost. "
+        f"a single person. Counts of about {at:,} people who share a value of one public column are off by "
+        f"{format_percent(error)} on average, because the association between columns is lost. "
         "This error is a bias, so answers cannot state it as a standard error."
     )
     return Baseline("redrawn values", error, 0.0, sentence)
@@ -91,7 +91,7 @@ def estimate_laplace_answers(bound: BreachBound, at: int, beside: tuple[str, flo
     noise = math.sqrt(2) * bound.rows * compute_laplace_scale(epsilon)
     sentence = (
         "each count is answered with its own Laplace noise, without a published table. If a single answer may use "
-        "the whole bound, it is typically off by {format_percent(noise / at)} at a count of {at:,} records. The "
+        f"the whole bound, it is typically off by {format_percent(noise / at)} at a count of {at:,} records. The "
         "noise of each answer grows with the number of answers"
     )
     if beside is not None:

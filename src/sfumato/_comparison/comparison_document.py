@@ -201,5 +201,5 @@ def _list_reasons(comparison: Comparison) -> Items:
         if not contender.is_possible:
             reasons.append(f"{contender.mechanism.name} cannot be used: {contender.trial.refusal}")
         elif contender.stop_reason:
-            reasons.append(f"{contender.mechanism.name} would be refused by publish: {contender.stop_reason}")
+            reasons.append(f"publish would refuse {contender.mechanism.name}: {contender.stop_reason}")
     return Items(tuple(reasons))

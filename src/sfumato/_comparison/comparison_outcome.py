@@ -209,21 +209,21 @@ def _write_advice(comparison: Comparison) -> Sequence[str]:
     best, who = comparison.recommended_contender, f"an attacker who knows {comparison.knowledge}"
     if best is None:
         return [
-            f"No mechanism is recommended against {who}. At {comparison.aim.description}, no mechanism that may be "
-            f"published, with known error and gain, has the requested guarantee ({comparison.guarantee}, posterior "
-            f"{comparison.bound.posterior}). Request a weaker guarantee, coarsen public columns, or choose larger "
-            "counts.",
+            f"No mechanism is recommended against {who} (at {comparison.aim.description}). No mechanism with the "
+            f"requested guarantee ({comparison.guarantee}, posterior {comparison.bound.posterior}) may be published "
+            "and "
+            "has a known error and gain. Request a weaker guarantee, coarsen public columns, or choose larger counts.",
             *_list_absent(comparison),
         ]
     attack = best.attacks[comparison.attacker]
     right = None if attack.with_release is None else attack.with_release.success
     least = "gain" if isinstance(comparison.aim, SameError) else "error"
     sentences = [
-        f"Use {best.mechanism.name} against {who} (at {comparison.aim.description}): it has the smallest {least} of "
+        f"Use {best.mechanism.name} against {who} (at {comparison.aim.description}). It has the smallest {least} of "
         f"the mechanisms with the requested guarantee. Counts of {comparison.count_size:,} people are typically "
         f"off by {format_relative_error(best.trial.error)}. This attacker guesses the values of "
-        f"{format_exact_percent(right)} of people correctly with the release, and of "
-        f"{format_exact_percent(attack.without_release.success)} without the release."
+        f"{format_exact_percent(attack.without_release.success)} of people correctly without the release, and of "
+        f"{format_exact_percent(right)} with the release."
     ]
     others = [
         contender for contender in comparison.possible_contenders if contender is not best and not contender.stop_reason

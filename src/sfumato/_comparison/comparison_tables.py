@@ -29,7 +29,7 @@ PROVED_NOTE = (
     "\u00d7 marks the largest factor by which a person's own record raises the odds of a value, whatever the "
     "attacker knew before or learns from other records. \u2264 marks the highest possible confidence in a value that "
     "is no more frequent than the prior. Without either mark, nothing limits what the attacker learns. Standing: a "
-    "weaker mechanism has a weaker guarantee than requested; publish would refuse a refused mechanism."
+    "weaker mechanism has a weaker guarantee than requested; publish refuses a mechanism that is marked as refused."
 )
 MEASURED_NOTE = (
     "Attack success is the % of people whose value is guessed correctly, without the release {} with the release. "

@@ -68,7 +68,8 @@ LIMITS = (
     "Public columns are not protected. Public columns may identify a person, and nothing limits what they disclose "
     "about the protected column.",
     "The release does not hide who is in the table, nor facts about groups of people.",
-    "A second release about the same people discloses more. So do people with related values, such as families.",
+    "A second release about the same people discloses more. If people have related values, as families do, the records "
+    "of all of them disclose something about each.",
 )
 UNCHECKED = (
     "The original table was not read. With this table, the data steward can verify the public columns and the counts "
@@ -182,7 +183,7 @@ class Certificate:
             f"release was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its manifest, which "
             f"contains the digests of all its files): {format_digest(self.digest)}"
         )
-        subtitle = f"A table in which {name!r} is protected; its numbers are for {self.manifest.population}"
+        subtitle = f"A table in which {name!r} is protected; its numbers are about {self.manifest.population}"
         return Document(TITLE, subtitle, tuple(sections), ending, is_one_page=True)
 
     def _make_release(self) -> SideBySide:
@@ -242,7 +243,8 @@ class Certificate:
             "Predicted from the buckets, for a count with a condition that selects a small share of the records. The "
             "number of all people with a value is published exactly."
             if self.predicted_errors is not None and self.predicted_errors.is_share_independent
-            else "Predicted from the design, with equally frequent other values. Two in three counts err by less."
+            else "Predicted from the design, as if all other values were equally frequent. About two of three counts "
+            "have a smaller error."
         )
         return (
             Picture(partial(draw_certificate_curves, self.error_curves), NARROW_FIGURE),

@@ -9,7 +9,14 @@ from typing import Protocol
 
 from sfumato._figures.axes import Area
 from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
-from sfumato._figures.number_format import format_name, format_percent, format_quantity, is_known
+from sfumato._figures.number_format import (
+    NOT_AVAILABLE,
+    format_name,
+    format_percent,
+    format_upper_factor,
+    format_upper_percent,
+    is_known,
+)
 from sfumato._figures.row_chart import put_largest_first
 from sfumato._figures.scales import Scale
 from sfumato._figures.svg import draw_text, element, make_path_data
@@ -71,7 +78,7 @@ def draw_posterior_by_prior(bound: BeliefBound, width: float = WIDTH) -> Figure:
         area.draw_y_axis(y, format_percent),
     ]
     prior, posterior = float(bound.prior), float(bound.posterior)
-    box = f"confidence of at most {bound.prior} rises to at most {bound.posterior}"
+    box = f"from at most {format_percent(prior)} to at most {format_upper_percent(bound.posterior)}"
     size = {"width": x(prior) - x(0), "height": y(0) - y(posterior)}
     parts.append(element("rect", title=box, x=x(0), y=y(posterior), class_="soft s0", data_row="0", **size))
     parts.append(element("path", d=make_path_data([(x(0), y(0)), (x(1), y(1))]), class_="rule"))
@@ -79,7 +86,7 @@ def draw_posterior_by_prior(bound: BeliefBound, width: float = WIDTH) -> Figure:
         steps = [step / STEPS for step in range(STEPS + 1)]
         curve = [(x(at), y(bound.compute_posterior(at) or 0.0)) for at in steps]
         parts.append(element("path", d=make_path_data(curve), class_="line s0"))
-    corner = f"prior {format_percent(prior)} \u2192 posterior {format_percent(posterior)}"
+    corner = f"prior {format_percent(prior)} \u2192 posterior {format_upper_percent(bound.posterior)}"
     parts.append(element("circle", title=box, cx=x(prior), cy=y(posterior), r=4, class_="dot s0"))
     label_y = y(posterior) + 5 if posterior > 0.5 else y(posterior) - 8  # noqa: PLR2004 - the curve is above or below
     parts.append(_draw_value_ticks(bound, ordered_values, area, x, y))
@@ -88,7 +95,11 @@ def draw_posterior_by_prior(bound: BeliefBound, width: float = WIDTH) -> Figure:
         ("the bound", prior, posterior),
         *((value, share, bound.compute_posterior(share)) for value, share in ordered_values),
     ]
-    columns = (Column("value", format_name), Column("before", format_percent), Column("after, at most", format_percent))
+    columns = (
+        Column("value", format_name),
+        Column("before", format_percent),
+        Column("after, at most", _format_posterior),
+    )
     return assemble_figure(
         head,
         parts,
@@ -106,7 +117,7 @@ def _draw_value_ticks(
     parts = []
     for row, (value, share) in enumerate(ordered_values, start=1):
         posterior = bound.compute_posterior(share)
-        tooltip = f"{format_name(value)}: from {format_percent(share)} to at most {format_percent(posterior)}"
+        tooltip = f"{format_name(value)}: from {format_percent(share)} to at most {_format_posterior(posterior)}"
         tick = f"M{x(share):.1f} {area.bottom:.1f}v-10"
         parts.append(element("path", d=tick, class_="thin s1", title=tooltip, data_row=str(row)))
     if ordered_values and bound.compute_posterior(ordered_values[0][1]) is not None:
@@ -118,18 +129,21 @@ def _draw_value_ticks(
         room = (place[0] - area.left if is_left else area.right - place[0]) - 12
         at = place[0] + (-10 if is_left else 10)
         class_ = "fill s1 strong halo end" if is_left else "fill s1 strong halo"
-        label = f"{value}: {format_percent(share)} \u2192 {format_percent(bound.compute_posterior(share))}"
+        label = f"{value}: {format_percent(share)} \u2192 {_format_posterior(bound.compute_posterior(share))}"
         parts.append(draw_text(at, min(place[1] + 18, area.bottom - 14), label, class_, room=room))
     return "".join(parts)
 
 
 def _describe_figure(bound: BeliefBound, ordered_values: Sequence[tuple[str, float]]) -> str:
-    sentence = f"Confidence of {bound.prior} can rise to {bound.posterior}"
+    sentence = (
+        f"Confidence in a value can rise from {format_percent(float(bound.prior))} to at most "
+        f"{format_upper_percent(bound.posterior)}"
+    )
     if not ordered_values:
         end = (
             ""
             if bound.odds_factor is None
-            else f"; odds rise by a factor of at most {format_quantity(float(bound.odds_factor))}"
+            else f"; odds can rise by a factor of at most {format_upper_factor(bound.odds_factor)}"
         )
         return f"{sentence}{end}."
     value, share = ordered_values[0]
@@ -138,5 +152,10 @@ def _describe_figure(bound: BeliefBound, ordered_values: Sequence[tuple[str, flo
         return f"{sentence}; for {format_name(value)}, with {format_percent(share)} of people, nothing is guaranteed."
     return (
         f"{sentence}; confidence in {format_name(value)} can rise from {format_percent(share)} to at most "
-        f"{format_percent(posterior)}."
+        f"{_format_posterior(posterior)}."
     )
+
+
+def _format_posterior(posterior: float | None) -> str:
+    """Formats a posterior that cannot be exceeded."""
+    return NOT_AVAILABLE if posterior is None else format_upper_percent(posterior)

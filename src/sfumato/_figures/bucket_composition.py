@@ -9,7 +9,13 @@ from typing import Any
 
 from sfumato._figures.axes import draw_omitted_count
 from sfumato._figures.figure import EDGE, WIDTH, Column, Figure, Head, assemble_figure, limit_width
-from sfumato._figures.number_format import format_count, format_name, format_percent, format_quantity
+from sfumato._figures.number_format import (
+    format_count,
+    format_name,
+    format_percent,
+    format_quantity,
+    format_upper_percent,
+)
 from sfumato._figures.row_chart import put_largest_first
 from sfumato._figures.svg import draw_text, element, estimate_width
 
@@ -126,7 +132,7 @@ def draw_bucket_composition(composition: BucketComposition, width: float = WIDTH
         Column("value", format_name),
         Column("records", format_quantity),
         Column("takes", format_percent),
-        Column("at most", format_percent),
+        Column("at most", format_upper_percent),
     )
     table = [
         (entry.label, value, entry.record_counts[value], entry.compute_share(value), composition.get_cap(value))
@@ -140,8 +146,8 @@ def draw_bucket_composition(composition: BucketComposition, width: float = WIDTH
 def _describe_share(composition: BucketComposition, size: BucketSize, value: str) -> str:
     """Describes the share of a value in some buckets, with the cap of the value."""
     return (
-        f"{format_percent(size.compute_share(value))} of the {size.label}, at most "
-        f"{format_percent(composition.get_cap(value))}"
+        f"{format_percent(size.compute_share(value))} of the {size.label}, with a cap of "
+        f"{format_upper_percent(composition.get_cap(value))}"
     )
 
 

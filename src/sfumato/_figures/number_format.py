@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 from sfumato._figures.svg import ELLIPSIS, escape_controls
 
 NOT_AVAILABLE = "not available"
 LONGEST_NAME = 60
 """The most letters of a name within a sentence."""
+
+MOST_DIGITS = 6
+"""The most decimals of a percentage that is rounded up."""
+
+FACTOR_TOLERANCE = Fraction(1, 10**7)
+"""A factor that exceeds a round number by at most this relative amount is described as "just over" the round number."""
 
 _TENTH, _HUNDREDTH, _LEAST = 0.1, 0.01, 1e-4
 
@@ -41,6 +48,31 @@ def format_exact_percent(share: float | None) -> str:
     return (
         format_percent(share) if share in {0.0, 1.0} or not _LEAST * 10 <= share <= 1 - _LEAST * 10 else f"{share:.1%}"
     )
+
+
+def format_upper_percent(share: Fraction | float) -> str:
+    """Formats a share that is not exceeded, for "at most". Rounds up, with enough digits to stay below 100%."""
+    exact = _make_exact(share)
+    for digits in range(1, MOST_DIGITS + 1):
+        tenths = math.ceil(exact * 100 * 10**digits)
+        if tenths < 100 * 10**digits and (digits > 1 or exact >= Fraction(1, 100)):
+            return _group_thousands(tenths / 10**digits, digits) + "%"
+    return "100%"
+
+
+def format_upper_factor(factor: Fraction | float) -> str:
+    """Formats a positive factor that is not exceeded. Rounds up at the fourth digit, or writes "just over"."""
+    exact = _make_exact(factor)
+    unit = Fraction(10) ** (math.floor(math.log10(exact)) - 3)
+    whole = exact // unit * unit
+    if exact > whole * (1 + FACTOR_TOLERANCE):
+        return f"{float(whole + unit):,.10g}"
+    return f"{'just over ' if exact > whole else ''}{float(whole):,.10g}"
+
+
+def _make_exact(number: Fraction | float) -> Fraction:
+    """The number itself; a float without the noise of its last digits, which would be rounded up."""
+    return number if isinstance(number, Fraction) else Fraction(f"{number:.12g}")
 
 
 def format_points(difference: float | None) -> str:

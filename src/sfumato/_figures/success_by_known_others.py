@@ -83,7 +83,7 @@ def _describe_figure(curves: Sequence[KnownOthersCurve], at_share: float) -> str
     phrases = []
     for curve in curves:
         (first, before), right = curve.known_points[0], dict(curve.known_points)[share]
-        same = "unchanged " if first == 0 < share and abs(right - before) < UNCHANGED else ""
-        phrases.append(f"{format_name(curve.name)} {same}{format_percent(right)}")
-    known = f"If the values of {format_percent(share)} of the other people are known"
-    return f"{known}, attack success is {join_phrases(phrases)}."
+        same = "; unchanged" if first == 0 < share and abs(right - before) < UNCHANGED else ""
+        phrases.append(f"{format_percent(right)} of people ({format_name(curve.name)}{same})")
+    attacker = f"An attacker who knows the values of {format_percent(share)} of the other people"
+    return f"{attacker} guesses correctly for {join_phrases(phrases)}."

@@ -263,19 +263,20 @@ def _explain_choice(best: ChosenMechanism, errors: Mapping[str, float | None]) -
         return f"{name} is the only mechanism that meets this request."
     own_error = errors[name]
     if own_error is None:
-        return f"{name} is always chosen if it meets the request. Here it does, because frequencies differ."
+        return f"{name} is chosen whenever it meets the request. It does so here, because the frequencies differ."
     if not math.isfinite(own_error) or not own_error:
         return f"{name} is the simplest mechanism that meets this request."
     factors = {rival: (error or math.inf) / own_error for rival, error in errors.items() if rival != name}
     compared = ", ".join(f"{rival} {_describe_factor(factor)}" for rival, factor in factors.items())
-    average = f"for the count of a rare value, averaged over all {best.histogram.domain_size:,} values"
+    average = f"predicted for the count of a rare value, averaged over all {best.histogram.domain_size:,} values"
     if min(factors.values()) * SAME_FACTOR < 1:
         return (
-            f"{name} publishes one readable value per record, and no mechanism with this guarantee has an error that "
-            f"is smaller by {1 - NOTABLE_ERROR_SHARE:.0%} or more, {average} ({compared})."
+            f"{name} publishes one readable value per record. No other mechanism with this guarantee reduces the error "
+            f"by {1 - NOTABLE_ERROR_SHARE:.0%} or more. The error is {average}. Compared with {name}: {compared}."
         )
     return (
-        f"{name} has the smallest predicted error of the mechanisms that give this guarantee, {average} ({compared})."
+        f"{name} has the smallest error of the mechanisms with this guarantee. The error is {average}. Compared with "
+        f"{name}: {compared}."
     )
 
 
@@ -284,4 +285,4 @@ def _describe_factor(factor: float) -> str:
     if not math.isfinite(factor):
         return "predicts no error"
     is_same = 1 / SAME_FACTOR < factor < SAME_FACTOR
-    return "has the same error" if is_same else f"would have {factor:.2f} times its error"
+    return "has the same error" if is_same else f"has {factor:.2f} times the error"

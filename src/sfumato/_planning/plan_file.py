@@ -179,13 +179,13 @@ class PlanFile:
             raise ReleaseFormatError(
                 "the plan file was made by an older version, which did not bind its key to one table; publish with a "
                 "new plan file. Publishing again makes a second, independent release, and together the two releases "
-                "reveal more than either guarantees.",
+                "disclose more than the guarantee of one release allows.",
                 code="plan-file-of-older-version",
                 fields={"draws": self.draws_version},
             )
         if fingerprint != self.fingerprint:
             raise ReleaseFormatError(
-                "the plan file belongs to another table, or the table has changed, and a key is used for one table "
+                "the plan file belongs to another table, or the table has changed. A key is used for one table "
                 "only. Name another plan file, or name the original table to repeat its release.",
                 code="plan-file-of-another-table",
             )

@@ -257,8 +257,8 @@ def explain_uniqueness(column: ColumnProfile, rows: int, rows_each: int = 1) -> 
         column.count_nearly_unique(rows_each),
     )
     if 2 * unique_rows > present_rows:
-        are_unique = "are the only one with it" if rows_each == 1 else "may belong to the only person with it"
-        return f"is nearly unique ({unique_rows:,} of the {present_rows:,} records that have a value {are_unique})"
+        are_unique = "that no other record has" if rows_each == 1 else "that perhaps no other person has"
+        return f"is nearly unique ({unique_rows:,} of {present_rows:,} records have a value {are_unique})"
     if len(column.values) > MANY_VALUES and 2 * nearly_unique > present_rows:
         most = (FEW_RECORDS - 1) * rows_each - 1
         return (
@@ -295,24 +295,24 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
         )
     if pa.types.is_string(column.type) and has_decimal_commas(column.values):
         raise SchemaError(
-            f"column {column.name!r} {why}, and looks like numbers with a decimal comma: confirm this in a CSV "
-            f"file (`decimal=','`) and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
-            f"(`drop={[column.name]!r}`).",
+            f"column {column.name!r} {why}, and looks like numbers with a decimal comma. If the table is a CSV "
+            f"file, confirm this (`decimal=','`) and group the numbers into ranges "
+            f"(`ranges={{{column.name!r}: ...}}`). Or drop the column (`drop={[column.name]!r}`).",
             code="decimal-commas",
             fields=facts,
         )
     if pa.types.is_string(column.type) and has_thousands_separators(column.values):
         raise SchemaError(
             f"column {column.name!r} {why}, and looks like numbers with separators of thousands. Remove the separators "
-            f"in the table and group it into ranges (`ranges={{{column.name!r}: ...}}`), or drop it "
+            f"in the table, and group the numbers into ranges (`ranges={{{column.name!r}: ...}}`). Or drop the column "
             f"(`drop={[column.name]!r}`)."
         )
     has_ranges = is_orderable(column.type)
-    coarsen = f"group its values into ranges (`ranges={{{column.name!r}: ...}}`), " if has_ranges else ""
+    coarsen = f"To publish ranges of its values: `ranges={{{column.name!r}: ...}}`. " if has_ranges else ""
     raise SchemaError(
-        f"column {column.name!r} {why}, so it identifies persons: remove it (`person={column.name!r}` if its "
-        f"values identify the person of each row, otherwise `identifier={[column.name]!r}`), {coarsen}or confirm it "
-        f"by name (`keep={[column.name]!r}`).",
+        f"column {column.name!r} {why}, so it identifies persons. If each value stands for one person, use "
+        f"`person={column.name!r}`. If not, use `identifier={[column.name]!r}`. {coarsen}To publish it "
+        f"unchanged: `keep={[column.name]!r}`.",
         code="nearly-unique",
         fields=facts,
     )

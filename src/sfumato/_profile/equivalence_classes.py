@@ -246,8 +246,8 @@ class Uniqueness:
         if after.unique_share and self.unique_without:
             shares = {name: format_exact_percent(share) for name, share in self.unique_without.items()}
             now = format_exact_percent(after.unique_share)
-            named = [f"{name!r} ({fewer})" for name, fewer in shares.items() if fewer != now]
-            fewest = f"The share of unique records falls most if one of these columns is dropped: {', '.join(named)}."
+            named = [f"{name!r} (to {fewer})" for name, fewer in shares.items() if fewer != now]
+            fewest = f"Dropping one of these columns reduces the share of unique records most: {', '.join(named)}."
             none = "Dropping one column would not reduce the share of unique records; dropping several may."
             text += f" {fewest if named else none}"
         return text[:1].upper() + text[1:]

@@ -165,8 +165,8 @@ class PersonGrouping:
                 f"{repeated:,} of {persons:,} persons have {several} (the same {self.person!r}, up to {largest:,} "
                 "times). Every further row of a person weakens the protection, because an attacker can average the "
                 "rows. Publish one row of each person (`one_row='first:COL'`, `one_row='last:COL'` or "
-                "`one_row='random'`), or share the bound among up to K rows of each person (`rows_per_person=K`, and "
-                "`surplus='drop'` if some persons have more).",
+                "`one_row='random'`). Or share the bound among up to K rows of each person: `rows_per_person=K`, "
+                "and `surplus='drop'` if some persons have more.",
                 code="several-rows-per-person",
                 fields={
                     "column": self.person,
@@ -339,8 +339,8 @@ def check_stated_persons(column: str, grouping: PersonGrouping, draws: Draws) ->
     if counts.repeated_persons:
         raise SchemaError(
             f"each row was stated to be a different person, but {counts.repeated_persons:,} of the {counts.persons:,} "
-            f"values of {column!r} are on several rows; name the column that identifies the person "
-            f"(`person={column!r}`), or withdraw the statement (`each_row_is_a_person=`).",
+            f"values of {column!r} are on several rows. Name the column that identifies the person "
+            f"(`person={column!r}`). Or withdraw the statement (`each_row_is_a_person=`).",
             code="stated-persons-repeat",
             fields={"column": column, "repeated": counts.repeated_persons, "values": counts.persons},
         )
@@ -355,8 +355,8 @@ def _check_ordered(column: str, kind: pa.DataType) -> None:
         or pa.types.is_temporal(kind)
     ):
         raise SchemaError(
-            f"column {column!r} is of type {kind}, which cannot put rows in order; write dates as 2024-01-31 and "
-            "numbers as 12.5 (and name missing values with `missing=`), or choose a random row "
+            f"column {column!r} is of type {kind}, which cannot put rows in order. Write dates as 2024-01-31 and "
+            "numbers as 12.5, and name missing values with `missing=`. Or choose a random row "
             "(`one_row='random'`).",
             code="rows-not-ordered",
             fields={"column": column, "type": str(kind)},

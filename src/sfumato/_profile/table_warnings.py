@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.cell_values import format_values
-from sfumato._figures.number_format import format_exact_percent
+from sfumato._figures.number_format import format_exact_percent, format_upper_factor, format_upper_percent
 from sfumato._profile.table_profile import Profile
 from sfumato._profile.untidy_values import Untidy, find_untidy_kinds, group_by_kind
 from sfumato._readers.read_options import MISSING_MARKERS
@@ -136,13 +136,15 @@ def warn_of_frequent_values(histogram: Histogram, bound: BreachBound, column: st
     share = max(histogram.shares)
     largest_belief = share * bound.person_amplification / (share * bound.person_amplification + 1 - share)
     covered_share = histogram.count_within(bound.prior) / max(histogram.total, 1)
+    factor = format_upper_factor(bound.person_amplification)
     most_frequent = histogram.values[histogram.counts.index(max(histogram.counts))]
     sentence = (
         f"the limit of {bound.posterior} on an attacker's confidence covers {format_exact_percent(covered_share)} of "
-        f"records. Values of {column!r} that are more frequent than the prior {bound.prior} are not covered: "
-        f"{format_values(frequent)}. For these values, an attacker's odds can rise by a factor of "
-        f"{bound.person_amplification}. Confidence in {format_values([most_frequent])} can then rise from "
-        f"{format_exact_percent(float(share))} to {format_exact_percent(float(largest_belief))}."
+        f"records. These values of {column!r} are not covered, because they are more frequent than the prior "
+        f"{bound.prior}: {format_values(frequent)}. There is no fixed limit on the confidence in these values; only "
+        f"the factor by which the odds can rise is limited ({factor}). Confidence in "
+        f"{format_values([most_frequent])} can rise from {format_exact_percent(float(share))} to at most "
+        f"{format_upper_percent(largest_belief)}."
     )
     numbers: dict[str, NoticeNumber] = {
         "values": len(frequent),

@@ -25,11 +25,19 @@ from sfumato._document.document import (
     make_section,
 )
 from sfumato._document.html_markup import shorten_name
-from sfumato._figures.number_format import NOT_AVAILABLE, format_exact_percent, format_percent, format_quantity
+from sfumato._figures.number_format import (
+    NOT_AVAILABLE,
+    format_exact_percent,
+    format_percent,
+    format_quantity,
+    format_upper_factor,
+)
 from sfumato._profile.equivalence_classes import Uniqueness
 from sfumato._publish.planned_answers import PlannedAnswer
 from sfumato._publish.publication_plan import PublicationPlan
 from sfumato._release.description import NO_DESCRIPTION, Description
+from sfumato._request.belief_bounds import BreachBound
+from sfumato._request.guarantee import Guarantee
 from sfumato._request.schema import Role
 from sfumato._request.stated_context import NOT_STATED, StatedContext
 from sfumato._request.warnings import Grade
@@ -199,14 +207,22 @@ def _describe_uncovered_values(outlook: PublicationPlan) -> Iterator[str]:
     people = sum(histogram.counts[place] for place in places)
     unit = "people" if outlook.spec is not None and outlook.spec.rows == 1 else "records"
     names = format_values([histogram.values[place] for place in places], MOST_NAMED)
-    reason = "no bound was requested for these values."
+    subject = "This value is" if len(places) == 1 else "Each is"
+    reason = "No bound was requested for these values."
     if bound is not None:
         reason = (
-            f"more frequent than {format_percent(float(bound.prior))}, so an attacker's odds can rise, by at most a "
-            f"factor of {float(bound.person_amplification):.3g}."
+            f"{subject} more frequent than {format_percent(float(bound.prior))}, so the limit of {bound.posterior} "
+            f"does not apply to it. {_describe_odds_limit(outlook, bound)}"
         )
     share = format_percent(people / max(histogram.total, 1))
-    yield f"{names}, which {people:,} {unit} have ({share} of all): {reason}"
+    owned = "this value" if len(places) == 1 else "one of these"
+    yield f"{names}: {people:,} {unit} ({share}) have {owned}. {reason}"
+
+
+def _describe_odds_limit(outlook: PublicationPlan, bound: BreachBound) -> str:
+    if outlook.choice.mechanism.guarantee not in (Guarantee.ANY_PRIOR, Guarantee.SINGLE_VALUES):
+        return "The guarantee does not protect such values."
+    return f"An attacker's odds rise by a factor of at most {format_upper_factor(bound.person_amplification)}."
 
 
 def _make_utility(outlook: PublicationPlan) -> Section:
@@ -259,8 +275,8 @@ def _describe_residual_risk(outlook: PublicationPlan) -> str:
     )
     return (
         f"An attacker who knows {_name_attacker(attackers[0])} of a person guesses "
-        f"{attackers[0].protected_column!r} correctly for {success} of records with the release, and for {without} "
-        f"of records without the release. {singled_out}"
+        f"{attackers[0].protected_column!r} correctly for {without} of records without the release, and for {success} "
+        f"of records with the release. {singled_out}"
     )
 
 

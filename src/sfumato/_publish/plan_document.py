@@ -146,9 +146,7 @@ def _make_errors(
         prediction.reason for plan in plans for prediction in plan.question_predictions if prediction.reason
     )
     headings = ("number of people with", *(f"{plan.mechanism.name} ({plan.mechanism.guarantee})" for plan in plans))
-    caption = (
-        "Typical standard error of an answer, in % of the true number. The counted tenth is unrelated to the value"
-    )
+    caption = "Typical standard error of an answer, in % of the true number. A tenth is a group unrelated to the value"
     blocks: list[Block] = [
         *_list_own_questions(answers),
         DataTable(caption, headings, tuple(rows), tuple(range(1, len(headings)))),

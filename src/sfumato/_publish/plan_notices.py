@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sfumato._core.random_draws import Draws
+from sfumato._figures.number_format import format_upper_factor
 from sfumato._planning.predicted_error import ChosenMechanism, compute_even_error
 from sfumato._profile.table_scan import TableScan
 from sfumato._profile.table_warnings import warn_of_frequent_values
@@ -85,9 +86,10 @@ def list_column_notices(
             share = disclosed_records / sample.records
             if share >= NOTABLE_DISCLOSED_SHARE and not risks.accepts_column(name) and name not in stopped:
                 sentence = (
-                    f"public column {name!r} discloses the {target.name!r} of {share:.1%} of the records. Their "
-                    f"value is rare in the table (a share of at most {bound.prior}), but has a share above "
-                    f"{bound.posterior} among records with the same {name!r}. Drop or coarsen the column."
+                    f"public column {name!r} discloses the {target.name!r} of {share:.1%} of the records. In the "
+                    f"whole table, the value of these records has a share of at most {bound.prior}. Among records "
+                    "with the "
+                    f"same {name!r}, the value has a share above {bound.posterior}. Drop or coarsen the column."
                 )
                 notices.append(Notice("telling-groups", sentence, name, {"records": disclosed_records, "share": share}))
     return notices
@@ -111,8 +113,9 @@ def list_plan_notices(chosen: ChosenMechanism, spec: PrivacySpec, column: str) -
 
 def _make_weak_bound_notice(bound: BreachBound) -> Notice:
     sentence = (
-        f"the bound protects little: it lets odds rise by a factor of {float(bound.person_amplification):.3g}, "
-        f"so a belief of {bound.prior} can rise to {bound.posterior}; choose a smaller posterior (`posterior=`)."
+        f"the bound protects little: odds can rise by a factor of up to "
+        f"{format_upper_factor(bound.person_amplification)}, and a belief of {bound.prior} to {bound.posterior}; "
+        "choose a smaller posterior (`posterior=`)."
     )
     return Notice("weak-bound", sentence, None, {"amplification": str(bound.person_amplification)})
 
@@ -127,8 +130,9 @@ def _make_shared_bound_notice(chosen: ChosenMechanism, bound: BreachBound) -> No
     factor = (even_errors[0] or math.inf) / (even_errors[1] or math.inf)
     sentence = (
         f"up to {bound.rows} rows of a person share the bound, so each row multiplies an attacker's odds by at most "
-        f"{float(bound.amplification):.3f} instead of {float(bound.person_amplification):.3f}. The error of a "
-        f"count is {factor:.1f} times the error with one row per person. The risk of public columns is shown for "
+        f"{format_upper_factor(bound.amplification)} instead of "
+        f"{format_upper_factor(bound.person_amplification)}. The error of a count is {factor:.1f} times the error "
+        "with one row per person. The risk of public columns is shown for "
         "each row separately. An attacker who combines the rows of a person learns more, but at most what the bound "
         "for persons allows."
     )

@@ -93,7 +93,8 @@ class Publication:
 KEY_NOT_KEPT = Notice(
     "key-not-kept",
     "The key of this release was not kept. Publishing the table again creates an independent second release; "
-    "together the two releases reveal more than either guarantees. To be able to repeat a release, name a file that "
+    "together, the two releases disclose more than the guarantee of one allows. To be able to repeat a release, name "
+    "a file that "
     "only you can read "
     "(`plan_file='FILE'`).",
 )

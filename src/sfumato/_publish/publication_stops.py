@@ -8,7 +8,7 @@ from fractions import Fraction
 from string import digits
 
 from sfumato._core.cell_values import format_values
-from sfumato._figures.number_format import format_exact_percent
+from sfumato._figures.number_format import format_exact_percent, format_upper_factor
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.recoding_search import RecodingProposals
 from sfumato._profile.sensitive_column_signs import Sign, find_sensitive_signs
@@ -148,9 +148,10 @@ def _list_disclosed_groups(
             if share >= NOTABLE_DISCLOSED_SHARE:
                 yield Notice(
                     "column-discloses",
-                    f"{name!r} discloses the {target.name!r} of {share:.1%} of records nearly with certainty: among "
-                    f"those with the same {name!r}, over {share_in_group:.0%} share one value, which at most "
-                    f"{bound.prior} of all have. Protecting {target.name!r} does not hide that.",
+                    f"{name!r} discloses the {target.name!r} of {share:.1%} of records nearly with certainty. Over "
+                    f"{share_in_group:.0%} of the records with the same {name!r} have one value, although the value "
+                    "has a "
+                    f"share of at most {bound.prior} in the table. Protecting {target.name!r} does not hide that.",
                     name,
                     {"records": count, "share": share},
                     (name,),
@@ -204,14 +205,17 @@ def has_unique_records(request: Request, table_scan: TableScan) -> bool:
     return share > request.unique_limit and not request.accepted_risks.unique_records
 
 
-def _propose_changes(recodings: RecodingProposals | None, limit: float) -> str:
-    """The fewest changes of public columns that suffice, or all that are proposed; empty if there are none."""
+def _propose_changes(recodings: RecodingProposals | None, limit: float) -> list[str]:
+    """The fewest changes that suffice, or all that are proposed; empty if they stand among the single changes."""
     if recodings is None or not (steps := recodings.combined or recodings.single[:1]):
-        return ""
+        return ["Drop columns (`drop=`), or publish them in wider ranges (`ranges=`)."]
     needed = next((i for i, step in enumerate(steps, 1) if step.unique_share_after <= limit), len(steps))
+    if needed == 1 and steps[0] in recodings.single[:MOST_PROPOSALS]:
+        return []
     settings = " ".join(step.setting for step in steps[:needed])
     share = format_exact_percent(steps[needed - 1].unique_share_after)
-    return f"Or make several changes, which leave {share} of records unique: {settings}."
+    changes = "this change" if needed == 1 else "these changes together"
+    return [f"Or make {changes}; {share} of records are then still unique: {settings}."]
 
 
 def _list_single_changes(recodings: RecodingProposals | None) -> list[str]:
@@ -225,7 +229,8 @@ def _list_single_changes(recodings: RecodingProposals | None) -> list[str]:
 
 def _make_unique_stop(request: Request, table_scan: TableScan, recodings: RecodingProposals | None) -> Notice:
     share = table_scan.uniqueness.after_bins.unique_share
-    limit, changes = float(request.unique_limit), _propose_changes(recodings, float(request.unique_limit))
+    limit = float(request.unique_limit)
+    changes = _propose_changes(recodings, limit)
     return Notice(
         "records-unique",
         f"{format_exact_percent(share)} of records are unique on the public columns (limit: "
@@ -235,7 +240,7 @@ def _make_unique_stop(request: Request, table_scan: TableScan, recodings: Recodi
         (),
         (
             *_list_single_changes(recodings),
-            changes or "Drop columns (`drop=`), or publish them in wider ranges (`ranges=`).",
+            *changes,
             f"Or accept it, with your reason: `accept_unique={PLACEHOLDER!r}`.",
         ),
     )
@@ -258,7 +263,9 @@ def _list_uncovered(request: Request, table_scan: TableScan) -> Iterator[Notice]
     yield Notice(
         "values-uncovered",
         f"the limit on an attacker's confidence covers nobody. Every value of {request.schema.sensitive_name!r} that "
-        f"occurs is more frequent than the prior {bound.prior}, so only an attacker's odds are bounded.",
+        f"occurs is more frequent than the prior {bound.prior}. There is no fixed limit on the confidence in "
+        "these values; only the factor by which the odds can rise is limited "
+        f"({format_upper_factor(bound.person_amplification)}).",
         request.schema.sensitive_name,
         {"prior": str(bound.prior), "covered_share": 0.0},
         (),

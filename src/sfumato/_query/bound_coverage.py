@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sfumato._core.cell_values import Value, format_values
 from sfumato._core.json_types import Json
-from sfumato._figures.number_format import format_percent
+from sfumato._figures.number_format import format_percent, format_upper_factor
 from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.release import Release
 from sfumato._request.guarantee import Guarantee
@@ -34,8 +34,8 @@ class BoundCoverage:
     prior: Fraction
     unit: str
     """What is counted: people or rows."""
-    has_odds_bound: bool = True
-    """Whether the odds of uncovered values are bounded; they are not if the guarantee is for the marginal prior."""
+    odds_factor: Fraction | None = None
+    """The largest factor by which the odds of any value can rise; None if the guarantee is for the marginal prior."""
 
     @property
     def sentence(self) -> str:
@@ -50,11 +50,12 @@ class BoundCoverage:
         if self.uncovered_values:
             names = format_values(self.uncovered_values, MOST_NAMED)
             rest = (
-                "For these values only the odds are bounded"
-                if self.has_odds_bound
-                else "These values are not protected"
+                "These values are not protected."
+                if self.odds_factor is None
+                else "There is no fixed limit on the confidence in these values; only the factor by which the odds can "
+                f"rise is limited ({format_upper_factor(self.odds_factor)})."
             )
-            parts.append(f"Not covered, because they are more frequent than the prior {self.prior}: {names}. {rest}.")
+            parts.append(f"Not covered, because they are more frequent than the prior {self.prior}: {names}. {rest}")
         if self.borderline_values:
             names = format_values(self.borderline_values, MOST_NAMED)
             parts.append(f"Perhaps not covered, because they are close to the prior {self.prior}: {names}.")
@@ -97,7 +98,7 @@ def estimate_bound_coverage(release: Release) -> BoundCoverage | None:
         tuple(value for value in possible if value not in sure),
         prior,
         manifest.count_unit,
-        manifest.mechanism.guarantee is Guarantee.ANY_PRIOR,
+        spec.bound.person_amplification if manifest.mechanism.guarantee is Guarantee.ANY_PRIOR else None,
     )
 
 

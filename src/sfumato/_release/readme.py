@@ -40,7 +40,7 @@ also discloses something about the people in the group.
 {levels}
 {by_weights}{in_r}
 {escapes}{copies}
-{population} Intervals are for the numbers of {source}, not for a larger population.
+{population} The confidence intervals are for the same numbers.
 
 Made with sfumato {software}, mechanism `{mechanism}`. The exact design is in `datapackage.json`. `sfumato
 verify` checks that this text (template {template}) agrees with `datapackage.json`.
@@ -127,7 +127,6 @@ def make_readme(manifest: Manifest, rows: int, coverage: str = "") -> str:
         escapes="" if all(map(is_printable, (question, *manifest.protected_columns, *manifest.levels))) else _ESCAPES,
         copies=_describe_copies(manifest),
         population=escape_markdown(manifest.population.sentence),
-        source=manifest.population.source,
         data=data,
         software=escape_markdown(manifest.software),
         mechanism=manifest.mechanism_name,

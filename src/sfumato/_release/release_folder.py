@@ -52,8 +52,8 @@ def unpack(path: Path, folder: Path) -> None:
             is_larger = sum(entry.file_size for entry in entries) > path.stat().st_size
             if is_larger or len(set(names)) < len(names) or not all(map(_is_plain, entries)):
                 raise ReleaseFormatError(
-                    f"{path.name!r} has content that no release has, or was packed by another program: unpack it "
-                    "and name the directory, or get it again from its publisher.",
+                    f"{path.name!r} has content that no release has, or was packed by another program. Unpack "
+                    "it and name the directory. Or get it again from its publisher.",
                     code="foreign-content",
                     fields={"file": path.name},
                 )

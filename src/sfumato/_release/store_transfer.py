@@ -175,7 +175,7 @@ def fetch(files: Address, folder: Path, names: list[str]) -> None:
             (files / name).fetch(folder / name)
         except FileNotFoundError as error:
             raise ReleaseFormatError(
-                f"the release lacks {name}; if it is being replaced, open it again, otherwise get it from its "
+                f"the release lacks {name}. If the release is being replaced, open it again. If not, get it from its "
                 "publisher.",
                 code="missing-file",
                 fields={"file": name},

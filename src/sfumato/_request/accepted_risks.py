@@ -67,14 +67,14 @@ class AcceptedRisks:
             ("accept_unique", "many records may be unique on the public columns", self.unique_records),
             (
                 "accept_uncovered",
-                "every value may be more frequent than the prior, so that the release bounds only the odds of each "
-                "value",
+                "every value may be more frequent than the prior, so that the confidence in no value has a fixed limit",
                 self.uncovered_values,
             ),
             ("accept_exposure", "public columns together with this release may exceed the bound", self.exposure),
             (
                 "accept_marginal_prior",
-                "public columns may break the bound, which holds for an attacker who knows only the frequencies",
+                "the bound may fail against attackers who know public columns, because it covers only attackers who "
+                "know nothing but the frequencies of the values",
                 self.marginal_prior,
             ),
         ]
@@ -192,4 +192,5 @@ def read_column_reasons(argument: str, reasons: Mapping[str, str]) -> tuple[tupl
 
 
 def _write_sentence(argument: str, risk: str, reason: str) -> str:
-    return f"The publisher accepted that {risk} (option {argument.replace('_', '-')}). Reason: {reason}"
+    end = "" if reason.endswith((".", "!", "?")) else "."
+    return f"The publisher accepted that {risk} (option {argument.replace('_', '-')}). Reason: {reason}{end}"

@@ -101,8 +101,9 @@ _SENTENCES = {
 
 _LIMITS = {
     Guarantee.ANY_PRIOR: (
-        "The guarantee limits what a person's own record adds to an attacker's knowledge. If the confidence was "
-        "above the prior before, only its odds are bounded."
+        "The guarantee limits what a person's own record adds to an attacker's knowledge. A "
+        "confidence that was above the prior before has no fixed limit; only the factor by which its odds can rise is "
+        "limited."
     ),
     Guarantee.SINGLE_VALUES: (
         "Statements about several values are not covered, and the design may depend on counts from the table."

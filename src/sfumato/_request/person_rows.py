@@ -257,13 +257,20 @@ class Population:
         if self.is_original:
             return "counts are of rows, and a person may have several rows" if self.unit == "rows" else ""
         dropped = f"; {self.dropped_rows:,} other rows are not published" if self.dropped_rows else ""
-        return f"the numbers are for {self}{dropped}"
+        return f"the numbers are about {self}{dropped}"
 
     @property
     def sentence(self) -> str:
-        """The population as a sentence."""
-        dropped = f" {self.dropped_rows:,} other rows of the original table are not published."
-        return f"Numbers are for {self}.{dropped if self.dropped_rows else ''}"
+        """The population in sentences."""
+        sentences = [f"All numbers are about the {self.unit} in the original table, not about a larger population."]
+        if self.selection:
+            subject = "Each person is represented" if self.unit == "people" else "The published rows are"
+            sentences.append(f"{subject} {self.selection}.")
+        if self.missing_column is not None:
+            sentences.append(f"Records without a value of {self.missing_column!r} are not included.")
+        if self.dropped_rows:
+            sentences.append(f"{self.dropped_rows:,} other rows of the original table are not published.")
+        return " ".join(sentences)
 
     def __str__(self) -> str:
         rows = f"{self.unit}, {self.selection}" if self.selection else f"{self.unit} of the original table"

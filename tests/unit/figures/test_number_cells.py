@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato._figures.estimate_format import NumberCell, align_cells
+from sfumato._figures.number_format import format_upper_factor, format_upper_percent
 
 
 @pytest.mark.light
@@ -71,3 +73,27 @@ def test_cells_under_each_other_are_lined_up() -> None:
         ("    7      ", ""),
     ]
     assert align_cells([]) == []
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (Fraction(1, 3), "33.4%"),
+        (0.56339, "56.4%"),
+        (Fraction(1, 2), "50%"),
+        (0.07, "7%"),
+        (0.1 + 0.2, "30%"),
+        (0.00123, "0.13%"),
+        (0.9999, "99.99%"),
+        (Fraction(1), "100%"),
+    ],
+)
+def test_upper_limit_is_never_rounded_down(share: Fraction | float, text: str) -> None:
+    assert format_upper_percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"), [(Fraction(9, 2), "4.5"), (Fraction(88, 13), "6.77"), (2.0001, "2.001"), (1234.1, "1,235")]
+)
+def test_largest_factor_is_never_rounded_down(factor: Fraction | float, text: str) -> None:
+    assert format_upper_factor(factor) == text

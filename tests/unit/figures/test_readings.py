@@ -54,8 +54,8 @@ READINGS = {
     "without the release, and of 24% with the release (uniform).",
     "3-risk-utility": "Of the settings shown, subset with 1/3 has the smallest error for a gain of at most "
     "10 points (14%, gain 10 points).",
-    "4-posterior-by-prior": "Confidence of 1/13 can rise to 1/3; confidence in hypertension can rise from "
-    "30% to at most 72%.",
+    "4-posterior-by-prior": "Confidence in a value can rise from 7.7% to at most 33.4%; confidence in "
+    "hypertension can rise from 30% to at most 72%.",
     "5-exposure-by-column": "Knowing Education alone puts 2.7% of records above the bound; the release "
     "adds no records.",
     "6-uniqueness": "5% of records are unique on the public columns after bins (15% before bins).",
@@ -63,9 +63,9 @@ READINGS = {
     "8-against-truth": "95.0% of 5,000 intervals cover the truth (95% expected).",
     "9-cost-per-value": "HIV's bound costs most: loosening it to 1/4 saves 11% of the error.",
     "10-bucket-composition": "9,812 buckets of 4 records, and 2 other sizes; no value exceeds its cap, "
-    "and epilepsy comes closest: 33% of the 88 buckets of 9, at most 33%.",
-    "11-corruption": "If the values of 20% of the other people are known, attack success is subset unchanged "
-    "31%, anatomy 48% and decoys 34%.",
+    "and epilepsy comes closest: 33% of the 88 buckets of 9, with a cap of 33.4%.",
+    "11-corruption": "An attacker who knows the values of 20% of the other people guesses correctly for 31% of "
+    "people (subset; unchanged), 48% of people (anatomy) and 34% of people (decoys).",
 }
 
 

@@ -123,16 +123,15 @@ def test_reason_names_no_count_and_says_by_what_was_compared() -> None:
     name, reason = taken(even_but_one(100))
     assert name == "subset"
     assert reason == (
-        "subset has the smallest predicted error of the mechanisms that give this guarantee, for the count of a "
-        "rare value, averaged over all 1,500 values (uniform would have 9.15 times its error)."
+        "subset has the smallest error of the mechanisms with this guarantee. The error is predicted for the "
+        "count of a rare value, averaged over all 1,500 values. Compared with subset: uniform has 9.15 times the error."
     )
-    assert taken([60, 30, 10])[1].endswith("averaged over all 3 values (subset has the same error).")
+    assert taken([60, 30, 10])[1].endswith("over all 3 values. Compared with uniform: subset has the same error.")
     assert taken([60] * 16) == (
         "uniform",
-        "uniform publishes one readable value per record, and no mechanism with this guarantee has an error that is "
-        "smaller by 20% or more, for the count of a rare value, averaged over all 16 values (subset would "
-        "have 0.88 times "
-        "its error).",
+        "uniform publishes one readable value per record. No other mechanism with this guarantee reduces the error by "
+        "20% or more. The error is predicted for the count of a rare value, averaged over all 16 values. "
+        "Compared with uniform: subset has 0.88 times the error.",
     )
 
 
@@ -142,7 +141,7 @@ def test_mechanism_of_a_weaker_guarantee_is_taken_where_only_unequal_frequencies
     name, reason = taken(counts, BOUND, "marginal-prior")
     assert (name, reason) == (
         "small-domain",
-        "small-domain is always chosen if it meets the request. Here it does, because frequencies differ.",
+        "small-domain is chosen whenever it meets the request. It does so here, because the frequencies differ.",
     )
     assert taken([1000] * 7, BOUND, "marginal-prior")[0] == "uniform"
 
@@ -235,10 +234,10 @@ def test_choice_under_bounds_is_the_same_for_all_counts(data: st.DataObject, bou
 def test_reason_compares_all_that_meet_the_bounds() -> None:
     chosen = choose(Histogram.of(range(19), zipf(19)), Tolerance(10), DRAWS, options=AGGREGATE)
     assert chosen.reason == (
-        "harmonic has the smallest predicted error of the mechanisms that give this guarantee, for the count of a "
-        "rare value, averaged over all 19 values (uniform would have 1.52 times its error, subset would have "
-        "1.52 times its error, "
-        "fine-grain would have 1.26 times its error)."
+        "harmonic has the smallest error of the mechanisms with this guarantee. The error is predicted for the "
+        "count of a rare value, averaged over all 19 values. Compared with harmonic: uniform has 1.52 times the "
+        "error, "
+        "subset has 1.52 times the error, fine-grain has 1.26 times the error."
     )
 
 

@@ -312,7 +312,7 @@ def test_notice_of_an_observed_domain_is_spared_by_declaring_it() -> None:
 
 def test_notice_of_values_strictly_above_the_prior() -> None:
     (notice,) = warn_of_frequent_values(HISTOGRAM, BOUND, "s")
-    assert "are not covered: 'a', 'c'." in str(notice)
+    assert "the prior 1/10: 'a', 'c'." in str(notice)
     assert (notice.code, notice.column) == ("frequent-values", "s")
     assert notice.numbers == {
         "values": 2,

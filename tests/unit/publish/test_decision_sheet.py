@@ -148,7 +148,7 @@ def test_uncovered_people_are_counted_exactly() -> None:
     items = find_block(planned.decision_sheet(), "What is not covered", Items).items
     assert "800 people" in items[0]
     assert "80%" in items[0]
-    assert "a factor of 9" in items[0]
+    assert "a factor of at most 9" in items[0]
 
 
 def test_values_without_a_bound_of_their_own_are_uncovered() -> None:

@@ -43,7 +43,7 @@ def test_uncovered_values_have_bounded_odds_only_against_every_prior(
     coverage = estimate_bound_coverage(release)
     assert coverage is not None
     assert coverage.uncovered_values
-    assert coverage.has_odds_bound is has_odds_bound
+    assert (coverage.odds_factor is not None) is has_odds_bound
     assert ("odds" in coverage.sentence) is has_odds_bound
 
 

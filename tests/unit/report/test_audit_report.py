@@ -80,7 +80,7 @@ def test_five_numbers_are_those_of_the_release_and_say_what_they_leave_open(subs
     assert tiles.count("<strong>") == 5
     assert tiles.count('class="quiet"') == 5
     assert f"<strong>{format_percent(dossier.singling_out.class_size_shares.unique_share)}</strong>" in tiles
-    assert "only the odds are bounded" not in text
+    assert "Not covered: more frequent" not in text
     everybody = next(each for each in dossier.audit.attacks if each.scenario == "all columns")
     assert everybody.with_release is not None
     assert (
@@ -94,10 +94,12 @@ def test_summary_names_the_values_that_the_bound_does_not_cover(subset: Made) ->
     first, *others = subset.dossier.values
     text = page_of(replace(subset.dossier, values=(replace(first, is_covered=False), *others)))
     told = (
-        f"&#x27;{first.name}&#x27;, which {first.count:,} people have ({format_percent(first.count / 600)} of people): "
-        "above the"
+        f"&#x27;{first.name}&#x27;: {first.count:,} people ({format_percent(first.count / 600)}) have this value. "
+        "Not covered: more frequent than the prior."
     )
-    assert re.search(rf">{first.name}</th>(<td[^>]*>[^<]*</td>){{2}}<td[^>]*>\u2013</td><td>no: above the prior", text)
+    assert re.search(
+        rf">{first.name}</th>(<td[^>]*>[^<]*</td>){{2}}<td[^>]*>\u2013</td><td>no: more frequent than the prior", text
+    )
     assert text.index("What is not covered") < text.index(told) < text.index("Whether this is enough")
 
 
@@ -126,7 +128,7 @@ def test_counts_at_random_are_beside_their_truth(subset: Made) -> None:
     words = read_out(page_of(subset.dossier))
     assert f"of {coverage.questions} intervals cover the truth" in words
     low, high = map(format_percent, coverage.interval)
-    assert words.count(f"With its own error {low} to {high}") == 2  # on the first sheet, and where the counts are
+    assert words.count(f"Interval of this share: {low} to {high}") == 2  # on the first sheet, and where the counts are
 
 
 @pytest.mark.slow
@@ -311,7 +313,7 @@ def test_true_values_shown_besides_are_in_the_report(
     release = released("uniform", tmp_path)
     found, text = reported(release, **({} if has_key else {"plan_file": None}))
     check_caught(found, text, "law", "draws")
-    assert "published values fit the true values" in text
+    assert "of the best possible fit to the true values" in text
 
 
 @pytest.mark.slow

@@ -22,7 +22,13 @@ from sfumato._figures import (
     draw_posterior_by_prior,
     draw_uniqueness,
 )
-from sfumato._figures.number_format import NOT_AVAILABLE, format_count, format_exact_percent, format_percent
+from sfumato._figures.number_format import (
+    NOT_AVAILABLE,
+    format_count,
+    format_exact_percent,
+    format_percent,
+    format_upper_percent,
+)
 from sfumato._publish.exposure_section import make_belief_table
 from sfumato._request.guarantee import Guarantee
 from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION
@@ -90,7 +96,8 @@ def list_singling_out(dossier: Dossier) -> tuple[Block, ...]:
         Text(tried_note, Tone.QUIET),
         Text(
             "Anyone who knows these columns can re-identify a unique record; section 5 shows what the record "
-            "discloses about the protected value. Other forms of these columns, in other data, were not compared.",
+            "discloses about the protected value. Other data may have these columns in other forms; this was not "
+            "compared.",
             Tone.QUIET,
         ),
         make_statement(dossier, "threshold"),
@@ -213,15 +220,15 @@ def _make_value_table(dossier: Dossier) -> DataTable:
 
 
 def _format_limit(limit: Fraction) -> str:
-    """A fraction with a small denominator, or its decimals."""
-    return str(limit) if limit.denominator <= MAX_DENOMINATOR else f"{float(limit):.3g}"
+    """A fraction with a small denominator, or its percentage, rounded up."""
+    return str(limit) if limit.denominator <= MAX_DENOMINATOR else format_upper_percent(limit)
 
 
 def explain_uncovered(dossier: Dossier) -> str:
-    """Explains why a value is not covered."""
+    """Explains in a phrase why a value is not covered."""
     if dossier.spec is None:
-        return "only the odds are bounded"
-    return "above the prior, only the odds are bounded" if dossier.spec.bound is not None else "no bound was requested"
+        return "no fixed limit on the confidence"
+    return "more frequent than the prior" if dossier.spec.bound is not None else "no bound was requested"
 
 
 def list_intruder_test(dossier: Dossier) -> tuple[Block, ...]:
@@ -252,9 +259,8 @@ def list_intruder_test(dossier: Dossier) -> tuple[Block, ...]:
         DataTable("Each attack: knowledge and success", headings, tuple(rows), (1, 2, 3, 4, 5)),
         Text(
             "The control is the same attack on people without a record in the release. The control measures what the "
-            "release teaches about people in general. Attackers who know public columns were trained on the original "
-            "table: "
-            "one half of the people for guesses about the other half. Real attackers usually know less.",
+            "release teaches about people in general. Attackers who know public columns learned from the original "
+            "table: from each half of the people for guesses about the other half. Real attackers usually know less.",
             Tone.QUIET,
         )
         if audit.attacks

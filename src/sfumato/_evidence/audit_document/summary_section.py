@@ -69,10 +69,14 @@ def _describe_uncovered_values(dossier: Dossier) -> list[str]:
         sum(protected_value.count for protected_value in uncovered_values),
         max(sum(protected_value.count for protected_value in dossier.values), 1),
     )
+    factor = describe_odds(dossier)
+    is_limited = factor != NOT_AVAILABLE and "," not in factor
+    limit = f" One published value changes an attacker's odds by a factor of at most {factor}." if is_limited else ""
+    owned = "this value" if len(uncovered_values) == 1 else "one of these"
     value_names = format_values([protected_value.name for protected_value in uncovered_values], MOST_NAMED)
     return [
-        f"{value_names}, which {people:,} people have ({format_percent(people / total)} of people): "
-        f"{explain_uncovered(dossier)}."
+        f"{value_names}: {people:,} people ({format_percent(people / total)}) have {owned}. "
+        f"Not covered: {explain_uncovered(dossier)}.{limit}"
     ]
 
 
@@ -82,7 +86,7 @@ def list_key_numbers(dossier: Dossier) -> Iterator[Tile]:
     factor = odds_text.partition(",")[0]
     yield Tile(
         factor if "," in odds_text or odds_text == NOT_AVAILABLE else f"{factor} times",
-        "the largest factor by which a published value changes the odds of two values",
+        "the largest factor by which one published value changes the odds between two values",
         "Not covered: disclosure by public columns, and by a second release.",
     )
     best = _find_strongest_attack(dossier)
@@ -116,7 +120,7 @@ def _make_coverage_tile(coverage: Coverage | None) -> Tile:
     return Tile(
         format_exact_percent(coverage.share),
         f"of {coverage.questions:,} intervals cover the truth (95% expected)",
-        f"{describe_coverage_error(coverage)} Only random counts of this release.",
+        f"{describe_coverage_error(coverage)} Not covered: questions other than random counts.",
     )
 
 

@@ -52,7 +52,7 @@ def list_utility(dossier: Dossier) -> tuple[Block, ...]:
             "observed error",
             "95% intervals that cover the truth",
         )
-        caption = "Random counts, with conditions on up to three public columns that records meet"
+        caption = "Random counts with conditions on up to three public columns; some records meet the conditions"
         parts.append(DataTable(caption, headings, tuple(rows), (1, 2, 3, 4)))
         parts.append(
             Text(

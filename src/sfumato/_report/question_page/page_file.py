@@ -155,12 +155,13 @@ class QuestionPage:
         population = self.manifest.population
         reading_facts = [
             "A number such as 1,860 \u00b1 110 is an estimate and its standard error. About 95% of the 95% "
-            "confidence intervals cover the number in {population.source}.",
-            f"{population.sentence} They do not describe a larger population from which the table was sampled.",
+            f"confidence intervals cover the number in {population.source}.",
+            population.sentence,
             f"Estimator: {self.method.label}. Assumption: {self.method.assumption}.",
-            "By chance an estimate may be below zero or too large. Such an estimate is not corrected, so that sums "
+            "By chance, an estimate can be too large or below zero. Such an estimate is not corrected, so that sums "
             "stay unbiased.",
-            "In the picture, a thin vertical tick is a certain bound, and dashed marks are unreliable answers.",
+            "In the picture, a thin vertical tick is a limit that holds for certain. Dashed marks are unreliable "
+            "answers.",
         ]
         if self.has_only_counts:
             reading_facts.append(TOO_LARGE_NOTE)

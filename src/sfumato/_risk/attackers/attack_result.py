@@ -17,11 +17,12 @@ ROUNDING = 1e-9
 """If a belief exceeds a limit by less than this number, the cause is floating-point rounding."""
 
 EXPOSURE_EXPLANATION = (
-    "Each line is an attacker who knows these columns of a person, and how they predict the values of all other "
-    "people. Numbers are percentages of {:,} records, without the release -> with the release. 'Clearly above the "
-    "bound' means that the attacker's odds for the true value exceed the bound by more than 10%. This includes values "
-    "that exceed the bound without the release. A bound limits what the release adds to a belief within the prior. The "
-    "bound does not limit what public columns disclose by themselves, or beliefs above the prior."
+    "Each line is one attacker, who knows the named columns of a person and has learned from all other people how "
+    "these columns predict the value. Numbers are percentages of {:,} records: first without the release, then with "
+    "it. 'Clearly above the bound' means that the attacker's odds of the true value exceed the bound by more than 10%. "
+    "This includes values that exceed the bound without the release. The bound limits how much the release can raise a "
+    "confidence that was within the prior. The bound does not limit a confidence that was above the prior, nor what "
+    "public columns disclose by themselves."
 )
 """Explains how to read tables of attacks, given the number of records."""
 

@@ -68,7 +68,8 @@ def find_breach_stop(column_breaches: Sequence[Breach], limit: Fraction) -> Noti
         {"share": worst_breach.breached_share, "posterior": worst_breach.worst_posterior, "limit": str(limit)},
         (worst_breach.column,),
         (
-            "Choose `mechanism='subset'` or `mechanism='uniform'`, which hold for every prior.",
+            "Choose `mechanism='subset'` or `mechanism='uniform'`, whose guarantee holds whatever the attacker knew "
+            "before.",
             COARSER,
             "Or raise `breach_limit=`, or accept it: `accept_marginal_prior='REASON'`.",
         ),
@@ -101,7 +102,7 @@ def find_exposure_stop(attack_results: Sequence[Attack], mechanism: AnyMechanism
         {"share": worst_belief.share_well_above, "belief": worst_belief.worst_belief},
         worst_attack.known_columns,
         (
-            "Ask for one bound (`spec=BreachBound(...)`), which holds for every prior.",
+            "Ask for one bound (`spec=BreachBound(...)`). Its guarantee holds whatever the attacker knew before.",
             COARSER,
             "Or accept it, with your reason: `accept_exposure='REASON'`.",
         ),

@@ -60,8 +60,9 @@ class PublishedValueTest:
     def check(self) -> Check:
         """The test as a check of `verify`; it fails by chance once in a million times."""
         sentence = (
-            f"published values fit the true values of {self.column!r} to {self.mean_fit:.1%} of the best fit, over "
-            f"{self.records:,} records; the reference distribution expects {self.expected_fit:.1%} "
+            f"published values of {self.column!r} reach {self.mean_fit:.1%} of the best possible fit to the true "
+            "values "
+            f"({self.records:,} records); the reference distribution expects {self.expected_fit:.1%} "
             f"({self.score:.1f} standard deviations)."
         )
         return Check("law", abs(self.score) <= LARGEST_SCORE, sentence)
@@ -137,7 +138,7 @@ def run_self_test(setup: AttackSetup) -> SelfTest | None:
     return SelfTest(
         f"{share:.1%} of records have {corruption}",
         0.0 if corrupted_test is None else corrupted_test.score,
-        f"{least_share:.1%} of records are detected in 95% of cases ({records} tested)",
+        f"{least_share:.1%} of records with this fault are detected in 95% of cases ({records} tested)",
     )
 
 

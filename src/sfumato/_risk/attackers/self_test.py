@@ -110,8 +110,8 @@ def _make_order_self_test(order_test: OrderTest) -> SelfTest:
         return SelfTest.make_impossible(order_test.name, order_test.score, reason)
     share = (LARGEST_SCORE + NORMAL_95_ONE_SIDED) / order_test.largest_score
     power = (
-        f"about {max(share, 0.001):.1%} of that is detected in 95% of cases"
+        f"a fault of about {max(share, 0.001):.1%} of this size is detected in 95% of cases"
         if share < 1
-        else "nothing less than that is detected in 95% of cases"
+        else "no smaller fault is detected in 95% of cases"
     )
     return SelfTest(order_test.name, order_test.score, power)

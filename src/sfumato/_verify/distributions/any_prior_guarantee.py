@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import JsonView
+from sfumato._figures.number_format import format_upper_factor, format_upper_percent
 from sfumato._verify.check_results import Check
 from sfumato._verify.distributions.sub_table_distribution import compute_raised_belief, parse_bound
 from sfumato._verify.manifest_view import ManifestView
@@ -20,16 +21,17 @@ def check_any_prior(design: JsonView, worst: Fraction | None) -> Check:
     if rows < 1:
         return Check("guarantee", False, f"{rows} is not a possible number of rows of a person.")
     raised_belief = compute_raised_belief(prior, None if worst is None else worst**rows)
+    factor = "infinity" if worst is None else format_upper_factor(worst)
     belief_text, factor_text = (
-        (raised_belief, worst) if rows == 1 else (f"{float(raised_belief):.6g}", f"{worst} for each of {rows} rows")
+        (raised_belief, factor) if rows == 1 else (f"{float(raised_belief):.6g}", f"{factor} for each of {rows} rows")
     )
     if raised_belief > posterior:
         return Check(
             "guarantee", False, f"a belief of {prior} can rise to {belief_text}, above the guaranteed {posterior}."
         )
     detail = (
-        f"a belief of {prior} can rise to {belief_text} at most, within the guaranteed {posterior} (odds times "
-        f"{factor_text})."
+        f"a belief of {prior} can rise to at most {belief_text}, which is within the guaranteed {posterior}. The odds "
+        f"rise by a factor of at most {factor_text}."
     )
     return Check("guarantee", True, detail)
 
@@ -52,11 +54,15 @@ def check_bounded_posteriors(
                 "posteriors", False, f"the odds of a value can rise by more than the guaranteed factor {odds}."
             )
         return Check(
-            "posteriors", True, f"every value has a share of the records above {prior}, so only the odds are bounded."
+            "posteriors",
+            True,
+            f"every value has a share of the records above {prior}. "
+            "There is no fixed limit on the confidence in these values; only the factor by which the odds can rise is "
+            f"limited ({format_upper_factor(odds)}).",
         )
     worst = max(covered_posteriors)
     sentence = (
-        f"for the {len(covered_posteriors)} values with a share of at most {prior}, an attacker's confidence is at "
-        f"most {worst}"
+        f"for each of the {len(covered_posteriors)} values with a share of at most {prior}, an attacker's confidence "
+        f"is at most {format_upper_percent(worst)}"
     )
-    return Check("posteriors", worst <= posterior, f"{sentence} (about {float(worst):.4f}); guaranteed: {posterior}.")
+    return Check("posteriors", worst <= posterior, f"{sentence} (exactly {worst}); guaranteed: {posterior}.")

@@ -76,7 +76,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
         )
     cells = len(design["cells"])
     detail = (
-        f"in all {cells} sub-tables, the belief in a protected value can rise to at most {worst}, within the "
+        f"in all {cells} sub-tables, the belief in a protected value can rise to at most {worst}, which is within the "
         f"guaranteed {posterior}"
     )
     return Check("guarantee", True, f"{detail}, for an attacker who knows only the shares of the sub-table.")

@@ -33,6 +33,7 @@ from sfumato._core.cell_values import (
 )
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.random_draws import Draws
+from sfumato._figures.number_format import format_upper_factor
 from sfumato._records import Naming, PerturbedRecords
 from sfumato._records.tally import Tally
 from sfumato._records.value_records import ValueEncoding
@@ -323,9 +324,10 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
         products = _compute_products(plan)
         product_sentence = (
             "each sensitive column is protected on its own. If columns are related, their likelihood ratios "
-            "multiply, so the odds of a combination of values may rise up to "
-            f"{products['largest_joint_likelihood_ratio']:,.0f} times. Noise in counts of combinations is amplified "
-            f"at least {products['least_joint_amplification']:.3g} times."
+            "multiply, so the odds of a combination of values can rise by a factor of up to "
+            f"{format_upper_factor(products['largest_joint_likelihood_ratio'])}. The noise in counts of combinations "
+            "grows "
+            f"by a factor of at least {products['least_joint_amplification']:.3g}."
         )
         notices.append(Notice("columns-multiply", product_sentence, numbers=products))
     counts = SELECTED_SHARE * np.array(plan.histogram.counts, dtype=np.float64)
@@ -359,8 +361,9 @@ def _warn_rare_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
     }
     worst = max(ratios, key=lambda value: ratios[value])
     sentence = (
-        f"if {display(worst)!r} is published for a person, the odds that the person has this value become "
-        f"{float(ratios[worst]):,.1f} times as large. The rarer a value is, the more its publication discloses."
+        f"if {display(worst)!r} is published for a person, the odds that the person has this value rise "
+        f"by a factor of {format_upper_factor(ratios[worst])}. The rarer a value is, the more its publication "
+        "discloses."
     )
     notices = [Notice("rare-values-tell", sentence, numbers={"largest_likelihood_ratio": float(ratios[worst])})]
     if plan.ratio_limit is None:
@@ -434,7 +437,8 @@ def state_guarantee(design: Design, /) -> GuaranteeStatement:
             "Other knowledge is not covered. If an attacker already suspects that a person has a rare value, and "
             "this value is published for the person, the attacker may become nearly certain.",
             "If a value is published, at least one person in the table has it.",
-            f"If at least {find_accurate_count(size, ERROR, RISK):,} people have a value, the error of their number "
+            f"If at least {find_accurate_count(size, ERROR, RISK):,} people have a value, the error of their "
+            "estimated number "
             f"is below {float(ERROR):.0%} with a probability of {1 - float(RISK):.0%}. Smaller numbers are "
             "unreliable by design.",
             *([several] if len(design.domains) > 1 else []),

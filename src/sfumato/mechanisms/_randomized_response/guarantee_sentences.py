@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from sfumato._core.cell_values import to_json
 from sfumato._core.json_types import Json, JsonView
+from sfumato._figures.number_format import format_upper_factor
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.guarantee import GuaranteeStatement
 from sfumato._request.histogram import Histogram
@@ -21,9 +22,6 @@ BOUND_FACTOR = 2 * math.sqrt(math.log(2 / BOUND_RISK))
 
 LONGEST_RATIO = 12
 """A rational longer than this is displayed as a decimal."""
-
-FACTOR_TOLERANCE = Fraction(1, 10**7)
-"""A factor that exceeds a round number by at most this relative amount is described as "just over" the round number."""
 
 
 def compute_error_bound(total: int, retention: Fraction) -> float:
@@ -59,13 +57,13 @@ def format_number(number: str | float) -> str:
 
 
 def format_factor(number: Fraction | str | float) -> str:
-    """The factor by which odds may rise, rounded up at the fourth digit, or "just over" a round number."""
-    factor = Fraction(number)
-    unit = Fraction(10) ** (math.floor(math.log10(factor)) - 3)
-    whole = factor // unit * unit
-    if factor > whole * (1 + FACTOR_TOLERANCE):
-        return f"{float(whole + unit):,.10g} times"
-    return f"{'just over ' if factor > whole else ''}{float(whole):,.10g} times"
+    """The largest factor by which odds can rise, rounded up."""
+    return f"{format_upper_factor(Fraction(number))} times"
+
+
+def describe_odds_factor(number: Fraction | str | float) -> str:
+    """The largest factor by which odds can rise, as a phrase."""
+    return f"odds can rise by a factor of at most {format_upper_factor(Fraction(number))}"
 
 
 def format_percent(number: Fraction | str) -> str:
@@ -88,13 +86,19 @@ def format_chance(number: Fraction) -> str:
     return f"{float(100 * number):g}%" if (1000 * number).denominator == 1 else format_percent(number)
 
 
+def _format_exact(factor: Fraction) -> str:
+    """A factor in a guarantee: as a decimal number if this is exact, otherwise as a fraction."""
+    decimal = f"{float(factor):g}"
+    return decimal if Fraction(decimal) == factor else str(factor)
+
+
 def state_any_prior(bound: BreachBound, *details: str) -> GuaranteeStatement:
     """States the guarantee for every prior and every statement, upward and downward."""
     prior, posterior = format_chance(bound.prior), format_chance(bound.posterior)
-    factor = bound.person_amplification
+    factor = _format_exact(bound.person_amplification)
     odds = (
         f"multiplies or divides the attacker's odds by at most {factor} (epsilon is ln {factor}, about "
-        f"{math.log(factor):.2f})"
+        f"{math.log(bound.person_amplification):.2f})"
     )
     believed = (
         f"Anyone who thinks it at most {prior} likely that a person has a given value can think it at most "
@@ -169,7 +173,7 @@ def describe_choice(bound: BreachBound) -> str:
 def summarize_sub_tables(cells: Sequence[JsonView]) -> str:
     """Describes the decisions of a plan with sub-tables in one line."""
     if len(cells) == 1:
-        return f"retention {cells[0]['retention']}; odds may rise {format_factor(cells[0]['amplification'])}"
+        return f"retention {cells[0]['retention']}; {describe_odds_factor(cells[0]['amplification'])}"
     sizes = sorted({len(cell["values"]) for cell in cells})
     width = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
     return f"{len(cells)} sub-tables of {width} values"

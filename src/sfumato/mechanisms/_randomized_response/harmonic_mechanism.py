@@ -30,6 +30,7 @@ from sfumato._core.cell_values import Value, make_labels, values_from_json, valu
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
+from sfumato._figures.number_format import format_upper_factor
 from sfumato._records import PerturbedRecords
 from sfumato._records.tally import Holdings, Tally
 from sfumato._records.value_records import ValueEncoding
@@ -48,6 +49,7 @@ from sfumato.mechanisms._randomized_response.estimation_weights import (
 from sfumato.mechanisms._randomized_response.estimators import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms._randomized_response.guarantee_sentences import (
     check_several,
+    describe_odds_factor,
     format_factor,
     format_number,
     format_ratio,
@@ -338,8 +340,8 @@ def summarize(plan: Plan, /) -> str:
     """Describes the retention in one line."""
     factors = [factor for factor in compute_amplifications(plan.bounds) if factor is not None]
     return (
-        f"retention {format_number(format_ratio(plan.design.retention))}; odds may rise {format_factor(min(factors))} "
-        f"for the strictest bound and {format_factor(max(factors))} for the loosest"
+        f"retention {format_number(format_ratio(plan.design.retention))}; {describe_odds_factor(min(factors))} "
+        f"for the strictest bound, and of at most {format_upper_factor(max(factors))} for the loosest"
     )
 
 
@@ -397,7 +399,7 @@ MECHANISM = Mechanism(
         remark_codes=per_value.REMARK_CODES,
         value_columns=(
             ValueColumn("swap", "drawn", format_number),
-            ValueColumn("amplification", "odds may rise", format_factor, "no bound"),
+            ValueColumn("amplification", "largest factor of the odds", format_factor, "no bound"),
         ),
     ),
     attack_model=AttackModel(

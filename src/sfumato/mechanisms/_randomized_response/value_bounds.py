@@ -11,12 +11,12 @@ from sfumato._core.cell_values import Value, display, format_values
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import option
+from sfumato._figures.number_format import format_upper_factor
 from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
 from sfumato._request.guarantee import GuaranteeStatement
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import Notice
 from sfumato.errors import ReleaseFormatError, SpecError
-from sfumato.mechanisms._randomized_response.guarantee_sentences import format_factor
 
 
 class Direction(StrEnum):
@@ -129,9 +129,9 @@ def state_guarantee(
     named = []
     for value, bound in bounded[:NAMED_VALUES]:
         ends = "" if bound.is_odds_only else f" {bound.prior} and {bound.posterior},"
-        named.append(f"{display(value)!r}{ends} odds {format_factor(bound.amplification)}")
+        named.append(f"{display(value)!r}{ends} odds by a factor of at most {format_upper_factor(bound.amplification)}")
     more = (
-        f"; the bounds of {len(bounded) - NAMED_VALUES} more values are in `datapackage.json`"
+        f"; the bounds of {len(bounded) - NAMED_VALUES} more values are in datapackage.json"
         if len(bounded) > NAMED_VALUES
         else ""
     )

@@ -46,7 +46,7 @@ from sfumato.mechanisms._randomized_response.estimators import DEFAULT, NO_ASSUM
 from sfumato.mechanisms._randomized_response.guarantee_sentences import (
     check_several,
     describe_choice,
-    format_factor,
+    describe_odds_factor,
     format_ratio,
     state_any_prior,
 )
@@ -292,9 +292,7 @@ def explain(plan: Plan, /) -> Json:
 def summarize(plan: Plan, /) -> str:
     """Describes the sets in one line."""
     published_design = make_design(plan)
-    return (
-        f"sets of {published_design.subset_size} values; odds may rise {format_factor(published_design.amplification)}"
-    )
+    return f"sets of {published_design.subset_size} values; {describe_odds_factor(published_design.amplification)}"
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:

@@ -253,8 +253,7 @@ def remarks(counts: Sequence[int], options: Options | None = None, group_size: i
 def test_the_rarest_value_is_named_with_its_ratio() -> None:
     said = remarks((40, 30, 28, 2))
     assert any(
-        "if 'value 3' is published for a person, the odds that the person has this value become 49.0 times as large"
-        in each
+        "if 'value 3' is published for a person, the odds that the person has this value rise by a factor of 49" in each
         for each in said
     )
 

@@ -185,7 +185,7 @@ def test_the_promise_names_the_bounds_and_says_what_a_tolerance_follows() -> Non
         harmonic.state_guarantee(_plan(limits, tolerance=each).design).text for each in (None, Fraction(3))
     )
     for words in (
-        "'value 0' odds 3 times; 'value 1' 1/10 and 3/10, odds 3.858 times",
+        "'value 0' odds by a factor of at most 3; 'value 1' 1/10 and 3/10, odds by a factor of at most 3.858",
         "ot protected, because they have no bound: 'value 2'.",
     ):
         assert words in of_file
@@ -204,5 +204,6 @@ def test_the_holder_is_told_who_is_not_protected_and_that_beliefs_may_fall() -> 
     assert falling.endswith("use `mechanism='fine-grain'` with `direction='both'`.")  # which this one refuses
     assert harmonic.list_remarks(_plan(_limits("3", "-")))[0].sentence.endswith(f"'value 1'. {harmonic.CERTAINTY_NOTE}")
     assert harmonic.summarize(_plan(_limits("3", "6"))) == (
-        "retention 10/17; odds may rise 3 times for the strictest bound and 6 times for the loosest"
+        "retention 10/17; odds can rise by a factor of at most 3 for the strictest bound, and of at most 6 for the "
+        "loosest"
     )

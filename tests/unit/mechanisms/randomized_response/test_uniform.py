@@ -455,5 +455,5 @@ def test_read_design_needs_every_part(key: str) -> None:
 def test_promise_states_the_numbers_of_the_design() -> None:
     design = uniform.make_design(_plan(50, BreachBound("1/13", "1/6")))
     promise = uniform.state_guarantee(design).text
-    for number in ("at most 1/13", "at most 1/6", "at most 12/5", "49 other values", "0.04669", "0.01946"):
+    for number in ("at most 1/13", "at most 1/6", "at most 2.4", "49 other values", "0.04669", "0.01946"):
         assert number in promise

@@ -431,7 +431,7 @@ def test_there_is_nothing_to_remark_on_larger_sets() -> None:
 
 def test_promise_states_the_numbers_of_the_design() -> None:
     promise = subset.state_guarantee(subset.make_design(_plan(50, BreachBound("1/13", "1/6")))).text
-    for number in ("at most 1/13", "at most 1/6", "at most 12/5", "14 of the 50 values", "0.4828", "0.2759"):
+    for number in ("at most 1/13", "at most 1/6", "at most 2.4", "14 of the 50 values", "0.4828", "0.2759"):
         assert number in promise
 
 

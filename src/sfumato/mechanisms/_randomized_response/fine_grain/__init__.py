@@ -420,7 +420,7 @@ MECHANISM: Mechanism[BreachBoundPerValue, Options, Plan, Design] = Mechanism(
         remark_codes=(*per_value.REMARK_CODES, "values-never-kept"),
         value_columns=(
             ValueColumn("retention", "retention", format_number),
-            ValueColumn("amplification", "odds may rise", format_factor, "no bound"),
+            ValueColumn("amplification", "largest factor of the odds", format_factor, "no bound"),
             ValueColumn("shadow_price", "shadow price", format_number),
         ),
     ),

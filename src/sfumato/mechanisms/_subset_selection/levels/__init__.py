@@ -39,7 +39,7 @@ from sfumato.mechanisms._randomized_response.estimation_weights import compute_s
 from sfumato.mechanisms._randomized_response.estimators import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms._randomized_response.guarantee_sentences import (
     check_several,
-    format_factor,
+    describe_odds_factor,
     format_ratio,
     state_any_prior,
 )
@@ -394,7 +394,7 @@ def summarize(plan: Plan, /) -> str:
         f"{level.name}"
         for level in levels
     )
-    return f"{share_list}; odds may rise {format_factor(max(level.selection.amplification for level in levels))}"
+    return f"{share_list}; {describe_odds_factor(max(level.selection.amplification for level in levels))}"
 
 
 def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:

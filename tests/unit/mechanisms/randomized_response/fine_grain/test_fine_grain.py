@@ -468,7 +468,10 @@ def test_a_direction_that_lets_beliefs_fall_is_remarked_upon() -> None:
 def test_promise_states_the_numbers_of_each_value() -> None:
     limits = [BreachBound("1/10", "1/7"), BreachBound("1/8", "18/25"), None]
     promise = fine_grain.state_guarantee(_plan((1, 1, 1), limits).design).text
-    for words in ("'value 0' 1/10 and 1/7, odds 1.5 times; ", "'value 1' 1/8 and 18/25, odds 18 times."):
+    for words in (
+        "'value 0' 1/10 and 1/7, odds by a factor of at most 1.5; ",
+        "'value 1' 1/8 and 18/25, odds by a factor of at most 18.",
+    ):
         assert words in promise
     assert promise.endswith(" Not protected, because they have no bound: 'value 2'.")
 
@@ -479,7 +482,10 @@ def test_promise_of_a_share_that_was_rounded_to_nothing_is_its_factor_alone() ->
     """
     limits = [BreachBound("1/1000000000", "1/250000000"), BreachBound("1/5", "4/5"), None]
     promise = fine_grain.state_guarantee(_plan((1, 1, 1), limits).design).text
-    assert "The bounds: 'value 0' odds just over 4 times; 'value 1' 1/5 and 4/5, odds 16 times." in promise
+    assert (
+        "The bounds: 'value 0' odds by a factor of at most just over 4; 'value 1' 1/5 and 4/5, odds by a factor of at "
+        "most 16." in promise
+    )
     assert "1000000000" not in promise
     assert "single values, not for statements about several" in promise
     assert not fine_grain.MECHANISM.covers_predicates
@@ -498,7 +504,7 @@ def test_promise_of_many_bounds_names_some() -> None:
     promise = fine_grain.state_guarantee(_plan((1,) * 8, _limits(*["3"] * 8)).design).text
     assert "'value 4'" in promise
     assert "'value 5'" not in promise
-    assert "the bounds of 3 more values are in `datapackage.json`" in promise
+    assert "the bounds of 3 more values are in datapackage.json" in promise
 
 
 @pytest.mark.parametrize("place", range(8))
