@@ -61,7 +61,7 @@ def request_plan(table: pa.Table, settings: Settings) -> None:
     given = {flag.name: convert_setting(flag, settings[flag.name]) for flag in flags if flag.name in settings}
     decided = {"public": ["*"], "accept_unique": REASON, "accept_uncovered": REASON, "accept_exposure": REASON}
     decided["accept_disclosing"] = [
-        f"{name}={REASON}" for name in ("ward", "drug", "disease") if name in list_public(table, settings)
+        f"{name}={REASON}" for name in ("ward", "drug", "disease", "name") if name in list_public(table, settings)
     ]
     with tempfile.TemporaryDirectory() as folder:
         decided["domain"] = declare(table, settings.get("compound") or (), Path(folder))
@@ -216,7 +216,7 @@ SITUATIONS: Mapping[str, tuple[pa.Table, Settings, Sequence[tuple[str, Settings]
     "prior below every share": (
         make_table(),
         {**SENSITIVE, "prior": "1/100", "posterior": "1/2", "mechanism": "small-domain"},
-        [("raise the prior", {"prior": "1/5", "accept_marginal_prior": REASON})],
+        [("choose a prior above", {"prior": "1/5", "accept_marginal_prior": REASON})],
     ),
     "tolerance of everything": (
         make_table(),
@@ -238,7 +238,7 @@ SITUATIONS: Mapping[str, tuple[pa.Table, Settings, Sequence[tuple[str, Settings]
         {**SENSITIVE, **BOUND},
         [
             ("`drop=['copy']`", {"drop": ["copy"]}),
-            ("`accept_disclosing={'copy': 'REASON'}`", {"accept_disclosing": ["copy=REASON"]}),
+            ("`accept_disclosing={'copy': 'REASON'}`", {"accept_disclosing": ["copy=made up"]}),
         ],
     ),
     "missing values as an error": (
@@ -349,7 +349,7 @@ COUNTS = f"(SELECT age, sex, COUNT(*) AS n {FLU} GROUP BY age, sex)"
         ),
         (
             f"SELECT QUANTILE_CONT(age, [0.1, 0.9]) {FLU}",
-            "one by one",
+            "select several columns",
             f"SELECT QUANTILE_CONT(age, 0.1), QUANTILE_CONT(age, 0.9) {FLU}",
         ),
         ("SELECT MEDIAN(disease) FROM release", "GROUP BY", "SELECT disease, COUNT(*) FROM release GROUP BY disease"),
@@ -375,7 +375,7 @@ COUNTS = f"(SELECT age, sex, COUNT(*) AS n {FLU} GROUP BY age, sex)"
         ),
         (
             f"SELECT STDDEV(n) FROM {COUNTS}",
-            "use SUM, AVG, COUNT, MIN and MAX",
+            "use SUM, AVG, COUNT, MIN or MAX",
             f"SELECT SUM(n), AVG(n), COUNT(n), MIN(n), MAX(n) FROM {COUNTS}",
         ),
         (

@@ -459,7 +459,7 @@ def test_a_value_above_its_cap_is_noticed(folder: Path, way: str) -> None:
     rewrite(folder, BUCKETS, lambda table: with_lines(table, one_value))
     (check,) = (each for each in succeed_not(folder) if not each["passed"])
     assert check["name"] == "domain"
-    assert ("has a value twice" if way == "diversity" else "above its cap") in check["detail"]
+    assert ("has a value twice" if way == "diversity" else "above the value's cap") in check["detail"]
 
 
 def succeed_not(folder: Path) -> list[dict[str, Any]]:

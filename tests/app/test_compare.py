@@ -29,7 +29,7 @@ def test_comparison_is_told_in_a_terminal_and_filed_as_a_private_page(table: Pat
     titles = ["Proved", "Measured", "Cost"]
     places = [told.out.index(f"\n{each}\n") for each in titles]
     assert places == sorted(places)
-    assert "(at one posterior, 1/2): it has the smallest" in told.words
+    assert "Use subset against an attacker" in told.words
     assert "an attacker who knows all" in told.words
     stopped = set(re.findall(r"│ ([\w-]+) +│[^│]+│ refused", told.out))
     assert stopped == set(re.findall(r"publish would refuse ([\w-]+): ", told.words))

@@ -393,7 +393,7 @@ def test_plan_answers_first_and_puts_notices_after_json_one_line_each(desk: Path
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--as-published", "small-domain", *SMALL_DOMAIN], "2 cells of 6 values"),
+        (["--as-published", "small-domain", *SMALL_DOMAIN], "2 sub-tables of 6 values"),
         (["--mechanism", "fine-grain", "--tolerance", "3"], "a record keeps its value with probability"),
         (["--mechanism", "uniform", *BOUND], "retention 3/13; odds can rise by a factor of at most 4"),
     ],

@@ -350,7 +350,7 @@ def test_measuring_and_drafting_read_from_a_store(bucket: str, desk: Path) -> No
     succeed("publish", "far.toml", *BOUND, "--out", f"{bucket}/release")
     far = succeed("measure", f"{bucket}/release", "--public", "age", "--json").json
     assert far == succeed("measure", "people.csv", "--public", "age", "--json").json
-    assert "copy it here" in complaint(run("lint", f"{bucket}/people.csv"))
+    assert "copy the table to this machine" in complaint(run("lint", f"{bucket}/people.csv"))
 
 
 def test_no_credentials_are_written_or_said(bucket: str, desk: Path) -> None:

@@ -123,10 +123,28 @@ class Schema:
         }
         # The finest level is the values themselves, so publishing at it changes nothing.
         object.__setattr__(self, "publish_at", level_names)
+        self._check_person_rows()
+        if len(self.compound) == 1 or len(set(self.compound)) != len(self.compound):
+            raise SchemaError(
+                "a compound needs at least two different columns, such as disease,drug.",
+                code="too-few-compound-columns",
+            )
+        if both := sorted(set(self.domains) & set(self.ranges)):
+            raise SchemaError(
+                f"column {both[0]!r} has both a domain and ranges, but ranges replace a domain; give only one of the "
+                "two.",
+                code="two-domains",
+                fields={"column": both[0], "by": "domain, ranges"},
+            )
+
+    def _check_person_rows(self) -> None:
+        """Refuses settings for the rows of persons that contradict each other, or depend on the sensitive column."""
         if self.person_column is not None and self.each_row_is_a_person:
             raise SchemaError(
                 f"`person={self.person_column!r}` asks sfumato to check persons, but `each_row_is_a_person=True` "
-                "states them without a check; give one of the two."
+                "states them without a check; give one of the two.",
+                code="person-and-statement",
+                fields={"column": self.person_column},
             )
         if self.person_column is None and not self.person_rows.is_default:
             raise SchemaError(
@@ -147,18 +165,6 @@ class Schema:
                 "would disclose something about it; choose another column, or a random row (`one_row='random'`).",
                 code="rows-ordered-by-sensitive",
                 fields={"column": row_choice.column},
-            )
-        if len(self.compound) == 1 or len(set(self.compound)) != len(self.compound):
-            raise SchemaError(
-                "a compound needs at least two different columns, such as disease,drug.",
-                code="too-few-compound-columns",
-            )
-        if both := sorted(set(self.domains) & set(self.ranges)):
-            raise SchemaError(
-                f"column {both[0]!r} has both a domain and ranges, but ranges replace a domain; give only one of the "
-                "two.",
-                code="two-domains",
-                fields={"column": both[0], "by": "domain, ranges"},
             )
 
     @classmethod

@@ -63,7 +63,6 @@ from sfumato.cli.query_command import QueryOptions, answer_questions
 from sfumato.errors import DecisionError, NoticeError, SfumatoError, TargetError, explain_os_error
 
 if TYPE_CHECKING:
-    from sfumato import BreachBound
     from sfumato._engines.engine import Engine, Progress
 
 NAME = "sfumato"
@@ -175,9 +174,8 @@ def plan(
         outlook = plan_counts(histogram, spec, promise.mechanism, column=column, guarantee=guarantee, options=options)
     else:
         request = make_request(table_options.table, table_options, promise, stop_options)
-        spec = request.spec
         outlook = _plan_table(request, make_engine, page_options.plan_file, target_options.questions, print_options)
-    error_target = _find_target(outlook.choice.histogram, spec.bound, promise, target_options)
+    error_target = _find_target(outlook, promise, target_options)
     is_stopped = any(notice.code in notice_options.codes for notice in outlook.notices)
     comparison_input = None if request is None else (request, make_engine)
     save_page = partial(page_options.save, outlook, error_target, comparison_input, print_options)
@@ -185,13 +183,18 @@ def plan(
         save_page()  # first, so that an error here leaves no second JSON document
     if not is_stopped:  # a failure prints only its reason
         _print_plan(outlook, error_target, print_options)
-    if error_target is None and (target_options.error or target_options.at) and not print_options.quiet:
-        render.show_notice(err, "`error=` and `at=` need `prior=` and `posterior=`; without these they are ignored.")
+    if error_target is None and not print_options.quiet:
+        _explain_ignored_target(target_options)
     if (print_options.as_json or is_stopped) and not print_options.quiet:  # otherwise, the document has them
         render.show_notices(err, outlook.notices)
     check_notices(outlook.notices, notice_options.codes)
     if not print_options.as_json:
         save_page()
+
+
+def _explain_ignored_target(target_options: TargetOptions) -> None:
+    if target_options.error or target_options.at:
+        render.show_notice(err, "`error=` and `at=` need `prior=` and `posterior=`; without these they are ignored.")
 
 
 def _print_plan(
@@ -217,9 +220,10 @@ def _plan_table(
 
 
 def _find_target(
-    histogram: Histogram, bound: BreachBound | None, promise: GuaranteeOptions, target_options: TargetOptions
+    outlook: sfumato.PublicationPlan, promise: GuaranteeOptions, target_options: TargetOptions
 ) -> ErrorTarget | None:
     """Finds the posterior that gives the requested error, for the mechanisms that may be chosen."""
+    bound, histogram = None if outlook.spec is None else outlook.spec.bound, outlook.choice.histogram
     if bound is None:
         return None
     choice = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
