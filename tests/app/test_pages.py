@@ -198,7 +198,7 @@ def test_decision_about_fifteen_columns_is_one_sheet(desk: Path, look: Callable[
     Path("context.toml").write_text(f'[decision]\nname = "Ada Lovelace"\nrole = "officer"\n[columns]\n{lines}\n')
     condition = " AND ".join(f"\"{name}\" = 'other'" for name in columns)
     Path("questions.sql").write_text(f"SELECT COUNT(*) FROM release WHERE disease = 'flu' AND {condition}\n" * 4)
-    options = [f"--accept-disclosing={name}" for name in (*columns, "age", "sex")]
+    options = [f"--accept-disclosing={name}=made up" for name in (*columns, "age", "sex")]
     asked = ["--sensitive", "disease", "--ranges", "age=0,40,100", *BOUND, *options]
     sheet = ["--sheet", "sheet.html", "--context", "context.toml", "--questions", "questions.sql"]
     succeed("plan", "people.parquet", *asked, *sheet)

@@ -56,8 +56,8 @@ COUNTS = (30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 ANY_SHARE = "any share"
 CURVE_SUBJECT, ANY_SUBJECT = "for a value that {} of the counted rows have", "for a value of {}"
 TABLE_COUNTS = (100, 1_000, 10_000, 100_000)
-FEW_COLUMNS, MOST_COLUMNS = 6, 12
-"""The most columns that leave half a sheet room for more, and that fit on one sheet; more have their own sheet."""
+MOST_COLUMNS = 12
+"""The most columns that fit on one sheet with everything else. More columns have a sheet of their own."""
 MOST_VALUES, MOST_PARTS = 6, 4
 """The most items that fit on one sheet; the release lists all."""
 SIGNED_LINES = ("name", "role", "date", "signature")
@@ -159,21 +159,22 @@ class Certificate:
         has_many_columns = len(self.columns) > MOST_COLUMNS
         statement = self.manifest.guarantee
         details = tuple(sentence for sentence in statement.details if sentence not in self.accepted_risks)
-        left = [
+        left = (
             make_section("Design, exactly as published", self._make_design()),
             make_section("Columns", self._summarize_columns() if has_many_columns else self._make_columns()),
             make_section("Checks of the release's files; all passed", self._make_checks()),
-            make_section("What was not checked", Items(UNCHECKED)),
-        ]
-        right = [make_section("Error of a count", *self._list_errors())]
-        is_left_short = has_many_columns or len(self.columns) <= FEW_COLUMNS
-        (left if is_left_short else right).append(make_section("What is not covered", Items(tuple(self.limits))))
-        right.append(make_section("Signed by", self._make_signature()))
+        )
+        right = (
+            make_section("Error of a count", *self._list_errors()),
+            make_section("Signed by", self._make_signature()),
+        )
         sections: list[Section | SideBySide] = [
             self._make_release(),
             make_section("Guarantee", *list_guarantee_blocks(dataclasses.replace(statement, details=details))),
             make_section("What the publisher accepted", self._make_accepted_risks()),
-            SideBySide(tuple(left), tuple(right)),
+            SideBySide(left, right),
+            make_section("What is not covered", Items(tuple(self.limits))),
+            make_section("What was not checked", Items(UNCHECKED)),
         ]
         if has_many_columns:
             heading = f"All {len(self.columns):,} columns"

@@ -5,11 +5,12 @@ Accepted risks are published even if no warning was given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
+from sfumato._core.cell_values import format_values
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._figures.number_format import format_exact_percent
@@ -61,8 +62,12 @@ class AcceptedRisks:
         """Lists what was accepted, in plain words."""
         risks = [
             *(
-                ("accept_disclosing", f"the public column {name!r} may be sensitive, or disclose {sensitive!r}", reason)
-                for name, reason in self.disclosing_columns
+                (
+                    "accept_disclosing",
+                    f"{_name_public_columns(names)} may be sensitive, or disclose {sensitive!r}",
+                    reason,
+                )
+                for reason, names in self._group_columns().items()
             ),
             ("accept_unique", "many records may be unique on the public columns", self.unique_records),
             (
@@ -79,6 +84,13 @@ class AcceptedRisks:
             ),
         ]
         return [*(_write_sentence(*risk) for risk in risks if risk[2]), *self._list_settings()]
+
+    def _group_columns(self) -> dict[str, list[str]]:
+        """The accepted columns by their reason."""
+        columns: dict[str, list[str]] = {}
+        for name, reason in self.disclosing_columns:
+            columns.setdefault(reason, []).append(name)
+        return columns
 
     def _list_settings(self) -> list[str]:
         limits = [
@@ -189,6 +201,11 @@ def read_column_reasons(argument: str, reasons: Mapping[str, str]) -> tuple[tupl
             fields={"argument": argument, "column": without},
         )
     return read_reasons
+
+
+def _name_public_columns(names: Sequence[str]) -> str:
+    noun = "the public column" if len(names) == 1 else "the public columns"
+    return f"{noun} {format_values(names, len(names))}"
 
 
 def _write_sentence(argument: str, risk: str, reason: str) -> str:
