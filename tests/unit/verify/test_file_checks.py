@@ -512,7 +512,7 @@ def test_records_that_show_a_value_are_expected_by_binomial_coins(
     drawn = [symbols[place] for place in np.repeat(range(3), shown)]
     rewrite(tmp_path / "release", DATA_FILE, lambda written: with_column(written, "disease", drawn))
     detail = next(check.detail for check in verify(tmp_path / "release", table).checks if check.name == "draws")
-    assert f"within {found} sd; no records could be matched with the original" in detail
+    assert f"largest deviation: {found} standard deviations" in detail
 
 
 @pytest.mark.slow
