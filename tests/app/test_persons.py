@@ -190,7 +190,7 @@ def test_persons_are_counted_again_where_the_plan_file_says_who_they_are(table: 
     assert [check.name for check in verify("release", table).checks].count("persons") == 1
     found = verify("release", table, plan_file="plan")
     assert found.has_passed
-    assert "the rows of each 'number' of the original were counted again" in " ".join(
+    assert "in the original, the rows of each 'number' were counted again" in " ".join(
         check.detail for check in found.checks
     )
 
