@@ -591,8 +591,8 @@ def test_posteriors_are_those_of_the_original(tmp_path: Path) -> None:
     table = people(100, disease=["HIV"] * 5 + ["flu"] * 45 + ["cold"] * 50)
     detail = verify(published(table, tmp_path / "release").folder, table).checks[-1].detail
     assert detail == (
-        "of 1 values with a share within 1/10, none can be believed with more than 9/28 (about "
-        "0.3214); guaranteed: 1/2."
+        "for each of the 1 values with a share of at most 1/10, an attacker's confidence is at most 32.2% "
+        "(exactly 9/28); guaranteed: 1/2."
     )
 
 
