@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shlex
+import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -217,10 +219,15 @@ class Steward:
     def type(self, options: Sequence[Option]) -> None:
         """Adds options, in place of earlier ones about the same; fills in what stands in capitals."""
         assert options, self.codes
+        if self.source == str(REQUEST):
+            write_options(REQUEST, [(name, value.replace("REASON", REASON)) for name, value in options])
+            return
         for name, value in options:
             column = value.partition("=")[0]
-            if name == "--drop" and value in self.options:  # the steward wanted it, and does not any more
-                self._remove(self.options.index(value) - 1)
+            if name in ROLES:  # a column has one role: the last one
+                for place in [at for at, option in enumerate(self.options) if option == value][::-1]:
+                    if self.options[place - 1] in ROLES:
+                        self._remove(place - 1)
             for place in [number for number, option in enumerate(self.options) if option == name][::-1]:
                 is_same_column = self.options[place + 1].partition("=")[0] == column
                 if name in ("--prior", "--posterior") or (name == "--ranges" and is_same_column):
@@ -241,14 +248,70 @@ class Steward:
 
 
 OPTION = re.compile(r"""(?<![\w'"])(?P<name>--[a-z-]+) (?P<value>(?:'[^']*'|"[^"]*"|[^\s'"])+)""")
+KEY = re.compile(r"""(?<![\w'"\[])(?P<name>\w+|"[^"]+") = (?P<value>\[[^\]]*\]|"[^"]*"|true)""")
+SECTION = re.compile(r" in \[(\w+)\]")
 FILLERS = ("and", "with", "or", "for", "in", PLACEHOLDER)
 """What may follow an option that is named without a value."""
+ROLES = ("--public", "--drop", "--identifier")
+LISTS = (*ROLES, "--accept-disclosing")
+COLUMN_SECTIONS = {"ranges": "--ranges", "domains": "--domain", "accept_disclosing": "--accept-disclosing"}
+"""The option of each section of a request file that has a line for each column."""
 
 
 def list_options(sentence: str) -> list[Option]:
-    """The options with their values that a sentence tells to type, as a shell reads them."""
-    found = [(match["name"], shlex.split(match["value"].rstrip(".,;)"))[0]) for match in OPTION.finditer(sentence)]
-    return [(name, value) for name, value in found if value not in FILLERS]
+    """The options with their values that a sentence tells to type, or that mean the same as keys of a request file.
+
+    A list is one option for each of its items.
+    """
+    typed = [(match["name"], shlex.split(match["value"].rstrip(".,;)"))[0]) for match in OPTION.finditer(sentence)]
+    options = [
+        (name, item) for name, value in typed for item in (value.split(",") if name in LISTS else [value]) if item
+    ]
+    return [(name, value) for name, value in [*options, *list_keys(sentence)] if value not in FILLERS]
+
+
+def list_keys(sentence: str) -> list[Option]:
+    """The keys of a request file that a sentence tells to write, as options. A section is named after its keys."""
+    options, parts = [], SECTION.split(sentence)
+    for text, section in zip(parts[::2], parts[1::2], strict=False):
+        for match in KEY.finditer(text):
+            value = tomllib.loads(f"value = {match['value']}")["value"]
+            key, name = match["name"].strip('"'), f"--{match['name'].replace('_', '-')}"
+            if section in COLUMN_SECTIONS:
+                options.append((COLUMN_SECTIONS[section], f"{key}={value}"))
+            else:
+                options += [(name, str(item)) for item in (value if isinstance(value, list) else [value])]
+    return options
+
+
+def write_options(request: Path, options: Sequence[Option]) -> None:
+    """Writes options into a request file. A column leaves the list of its earlier role."""
+    sections = tomllib.loads(request.read_text())
+    for name, value in options:
+        key = name.removeprefix("--").replace("-", "_")
+        if name in ROLES:
+            for role in ROLES:
+                columns = sections["columns"].get(role.removeprefix("--"), [])
+                sections["columns"][role.removeprefix("--")] = [column for column in columns if column != value]
+            sections["columns"][key].append(value)
+        elif name in COLUMN_SECTIONS.values():
+            section = {option: section for section, option in COLUMN_SECTIONS.items()}[name]
+            column, _, entry = value.partition("=")
+            sections.setdefault(section, {})[column] = entry
+        else:
+            sections["protection"][key] = value
+    lines = [
+        f"[{section}]\n" + "".join(f"{json.dumps(key)} = {to_toml(value)}\n" for key, value in keys.items())
+        for section, keys in sections.items()
+    ]
+    request.write_text("\n".join(lines))
+
+
+def to_toml(value: Any) -> str:
+    """A value of a request file as TOML."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(to_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)
 
 
 def complete(text: str) -> str:

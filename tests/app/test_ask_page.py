@@ -350,7 +350,7 @@ def test_question_is_copied_and_answer_saved(hostile: Release, tmp_path: Path, b
     ) as tab:
         tab.locator('[data-group="p2"]').check()
         until(tab, "sfumato.view.rows.length === 32")
-        tab.get_by_text("Ask the same question elsewhere").click()
+        tab.get_by_text("Ask the same question in SQL, Python or a terminal").click()
         for language, start in (
             ("SQL", "SELECT"),
             ("Python", "from sfumato"),
@@ -408,7 +408,7 @@ def test_what_is_copied_runs(
     with opened(browser, make_question_page(hostile), tmp_path) as tab:
         tab.evaluate("each => { sfumato.view.question = each; sfumato.view.answer(); }", each)
         texts = {}
-        tab.get_by_text("Ask the same question elsewhere").click()
+        tab.get_by_text("Ask the same question in SQL, Python or a terminal").click()
         for language in ("Python", "command line"):
             tab.get_by_role("radio", name=language).check()
             texts[language] = tab.locator("textarea").input_value()

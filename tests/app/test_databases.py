@@ -73,8 +73,8 @@ def test_sheet_gives_the_release_of_its_parquet_file(desk: Path) -> None:
 def test_sheet_is_named_where_there_are_several(desk: Path) -> None:
     path = book(desk / "people.xlsx", Notes=[["x"], [1]], People=rows_of(TABLE))
     said = fail(desk, *keyed(path, "release"))
-    assert said == "'people.xlsx' holds 2 sheets; name one as 'people.xlsx::Notes': it has 'Notes', 'People'."
-    assert "holds no sheet 'Nope'" in fail(desk, *keyed(f"{path}::Nope", "release"))
+    assert all(fact in said for fact in ("'people.xlsx'", "2 sheets", "'people.xlsx::Notes'", "'Notes', 'People'"))
+    assert "no sheet 'Nope'" in fail(desk, *keyed(f"{path}::Nope", "release"))
     same_release(desk, f"{path}::People")
 
 

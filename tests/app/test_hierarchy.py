@@ -82,7 +82,7 @@ def test_column_is_published_at_a_level(table: Path) -> None:
     assert answered("SELECT disease.part, COUNT(*) FROM release GROUP BY 1")["body"] == pytest.approx(1000, abs=0.1)
     assert "protected, at the level chapter" in succeed("info", "release").words
     assert succeed("info", "release", "--json").json["published_at"] == {"disease": "chapter"}
-    assert "groups, of the level `chapter`" in (release.folder / "README.md").read_text()
+    assert "groups of the level `chapter`" in (release.folder / "README.md").read_text()
     assert b"asthma" not in (release.folder / "datapackage.json").read_bytes()
 
 
@@ -94,7 +94,7 @@ def test_release_at_a_level_is_verified_with_its_hierarchy(desk: Path, table: Pa
     sentence = fail(desk, "verify", "release", "--original", table)
     assert "Give the hierarchy with the group of each value (--hierarchy disease=FILE)." in sentence
     (desk / "codes.csv").write_bytes(CHAPTERS.replace(b"HIV,blood", b"HIV,immune"))
-    assert "other groups at the level 'chapter'" in fail(desk, "verify", "release", "--original", table, *HIERARCHY)
+    assert "different groups at the level 'chapter'" in fail(desk, "verify", "release", "--original", table, *HIERARCHY)
 
 
 @pytest.mark.parametrize("options", [HIERARCHY, AT_CHAPTER], ids=["values", "groups"])
@@ -112,15 +112,15 @@ def test_hierarchy_of_the_release_may_have_its_lines_in_any_order(
     [
         (
             (b"HIV,blood", b"HIV,immune"),
-            "other levels or groups of 'disease' than the release; give the hierarchy of the release.",
+            "different levels or groups of 'disease'; give the hierarchy of the release.",
         ),
         (
             (b"cold,lungs", b"cold,blood"),
-            "other levels or groups of 'disease' than the release; give the hierarchy of the release.",
+            "different levels or groups of 'disease'; give the hierarchy of the release.",
         ),
         (
             (b"chapter", b"block"),
-            "other levels or groups of 'disease' than the release; give the hierarchy of the release.",
+            "different levels or groups of 'disease'; give the hierarchy of the release.",
         ),
         (
             (b"asthma", b"gout"),

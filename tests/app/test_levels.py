@@ -92,11 +92,11 @@ def test_request_file_takes_shares_too(desk: Path, table: Path) -> None:
     [
         (
             ("--levels", "code=0.8,chapter=0.3"),
-            "the shares of the levels must add up to 1, 'code=0.8,chapter=0.3' ",
+            "the shares of the levels must add up to 1, but 'code=0.8,chapter=0.3' ",
         ),
         (
             ("--levels", "chapter=1"),
-            "without records of the level 'code' its values cannot be counted; give it a share.",
+            "the level 'code' has no records, so its values cannot be counted; give this level a share.",
         ),
         (("--levels", "code=0.5,block=0.5"), "--levels: there is no level 'block'; the hierarchy has code, chapter."),
         (("--importance", "code"), "'code' is not a level with a number; write, for example, --importance code="),

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from accepted import ALL_ACCEPTED
+from accepted import ALL_ACCEPTED, give_reasons
 from releases import known_key
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
@@ -66,6 +66,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Publis
             schema=Schema.of("disease", keep=["person"], public="*"),
             spec=WAYS[way],
             mechanism=way,
+            accept_disclosing=give_reasons(['person']),
             **ALL_ACCEPTED,
         )
         publish(request, folder / way, unsafe_test_key=known_key(0))

@@ -24,7 +24,7 @@ from sfumato.errors import QueryError, ReleaseFormatError
 
 # Translates errors of DuckDB into sentences for analysts.
 
-TYPES = "`sfumato info` shows the types of the columns"
+TYPES = "the description of the release lists the types of the columns"
 UNFIT = f"the columns of the release do not support this query as written; {TYPES}."
 _KINDS = {
     "VARCHAR": "a string", "BOOLEAN": "a boolean", "DATE": "a date", "TIMESTAMP": "a time", "INTERVAL": "a time span",
@@ -54,7 +54,7 @@ def _explain_ungrouped(match: re.Match[str]) -> str:
 
 
 def _explain_column(match: re.Match[str]) -> str:
-    return f"there is no column {match[1]!r}; `sfumato info` shows the columns."
+    return f"there is no column {match[1]!r}; the description of the release lists the columns."
 
 
 def _explain_table(match: re.Match[str]) -> str:

@@ -495,7 +495,7 @@ def test_a_method_without_error_is_refused() -> None:
     ("text", "message"),
     [
         ("diagnosis,total\nflu,33\n,12\nmeasles,3\n", "the total of diagnosis = 'measles' has no row in the answer"),
-        ("age,total\n3,33\n", "has the column 'age', which is not a group of the answer; the answer is grouped by"),
+        ("age,total\n3,33\n", "has the column 'age', but the answer is not grouped by this column; it is grouped by"),
         ("diagnosis,total\nflu,95\n", "the numbers of records add up to 90"),
         ("sex,diagnosis,total\nF,flu,51\n", "the number of records with sex = 'F' is 50"),
     ],

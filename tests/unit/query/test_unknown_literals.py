@@ -40,7 +40,7 @@ NOTES = {
     "disease IN ('flu', 'hiv') AND sex = 'f'": f"{HIV} {FEMALE}",
     "ward IN ('a', 'b', 'c', 'd', 'e')": (
         "no record has 'a' in 'ward'; did you mean 'A'? no record has 'b' in 'ward'; did you mean 'B'? "
-        "no record has 'c' in 'ward'; did you mean 'C'? 2 more values do not exist."
+        "no record has 'c' in 'ward'; did you mean 'C'? A further 2 values do not exist."
     ),
     "code = 1 AND disease = 'flu'": NO_RECORDS,
     "code > 100": NO_RECORDS,

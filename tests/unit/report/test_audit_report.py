@@ -146,7 +146,7 @@ def test_everything_is_in_the_json(subset: Made) -> None:
 def test_without_the_key_people_are_found_by_their_columns(subset: Made) -> None:
     found = audit_release(subset.release.path, subset.request.table, report_date=DAY, seed=1)
     assert found.audit.unique_matches == 0
-    assert "matched without a key" in page_of(found)
+    assert "matched without the key" in page_of(found)
     assert len(found.audit.attacks) == len(subset.dossier.audit.attacks)
 
 

@@ -512,7 +512,7 @@ def test_records_that_show_a_value_are_expected_by_binomial_coins(
     drawn = [symbols[place] for place in np.repeat(range(3), shown)]
     rewrite(tmp_path / "release", DATA_FILE, lambda written: with_column(written, "disease", drawn))
     detail = next(check.detail for check in verify(tmp_path / "release", table).checks if check.name == "draws")
-    assert f"within {found} sd; no records could be matched with the original" in detail
+    assert f"largest deviation: {found} standard deviations" in detail
 
 
 @pytest.mark.slow
@@ -591,8 +591,8 @@ def test_posteriors_are_those_of_the_original(tmp_path: Path) -> None:
     table = people(100, disease=["HIV"] * 5 + ["flu"] * 45 + ["cold"] * 50)
     detail = verify(published(table, tmp_path / "release").folder, table).checks[-1].detail
     assert detail == (
-        "of 1 values with a share within 1/10, none can be believed with more than 9/28 (about "
-        "0.3214); guaranteed: 1/2."
+        "for each of the 1 values with a share of at most 1/10, an attacker's confidence is at most 32.2% "
+        "(exactly 9/28); guaranteed: 1/2."
     )
 
 

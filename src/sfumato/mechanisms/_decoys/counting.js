@@ -17,7 +17,8 @@ function estimator({total, group_size, is_mixed, groups, unreliable, far_amplifi
     const bounds = {least: 0, most: tally.rows, chances: null}, common = usual(law, wanted);
     if (!law.tells(theta.map(each => each - common))) return {
       ...bounds, value: dot(theta, law.shares) * tally.rows, base: tally.rows ** 2, slope: 0,
-      note: "no information: a value is in every decoy group, or always beside the same ones; taken as unrelated",
+      note: "no information: a value is in every decoy group, or always with the same other values; value and condition "
+        + "are assumed to be unrelated",
     };
     const likely = clipped(found.value, 0, tally.rows);
     const error = Math.sqrt(Math.max(found.base + found.slope * likely, 0));
@@ -134,7 +135,9 @@ function estimator({total, group_size, is_mixed, groups, unreliable, far_amplifi
 
   // Describes whether to rely on an answer: small numbers are protected by being unreliable.
   function regime(wanted, common, value, error) {
-    if (error <= unreliable * value) return `relative error about ${((value ? error / value : 0) * 100).toFixed(1)}%`;
+    if (error <= unreliable * value) {
+      return `the relative error is about ${((value ? error / value : 0) * 100).toFixed(1)}%`;
+    }
     const chosen = new Set(wanted), told = [...law.shares.keys()].filter(at => chosen.has(at) !== Boolean(common));
     const amplified = Math.max(0, ...told.slice(0, most_amplified).map(at => {
       const single = new Float64Array(size);

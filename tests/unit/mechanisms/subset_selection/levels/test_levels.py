@@ -263,8 +263,8 @@ THREE = [[0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2]]
     [
         ([[0, 0, 1]], "code=0.8,chapter=0.1", None, SpecError, "the shares of the levels must add up to 1,"),
         ([[0, 0, 1]], "code=2,chapter=-1", None, SpecError, "the number of the level 'chapter' is below 0; give 0"),
-        ([[0, 0, 1]], "chapter=1", None, SpecError, "without records of the level 'code' its values cannot be counted"),
-        ([[0, 0, 1]], "code=1", None, InfeasibleError, "no level above 'code' has a share and several groups; give"),
+        ([[0, 0, 1]], "chapter=1", None, SpecError, "the level 'code' has no records, so its values cannot be counted"),
+        ([[0, 0, 1]], "code=1", None, InfeasibleError, "no level above 'code' has both a share and several"),
         ([[0, 0, 1]], "code=1/2,block=1/2", None, SpecError, "`levels=`: there is no level 'block'; the hierarchy has"),
         (
             [[0, 0, 1]],
@@ -294,9 +294,9 @@ THREE = [[0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2]]
             None,
             None,
             InfeasibleError,
-            "no level above 'code' has a share and several groups; give one a s",
+            "no level above 'code' has both a share and several groups; give a share",
         ),
-        ([[0, 0, 0]], "code=1/2,chapter=1/2", None, InfeasibleError, "the level 'chapter' has only one group, which"),
+        ([[0, 0, 0]], "code=1/2,chapter=1/2", None, InfeasibleError, "the level 'chapter' has only one group, so"),
         ([[0, 1, 2]], "code=1/2,chapter=1/2", None, InfeasibleError, "the levels 'code' and 'chapter' have the same g"),
         (THREE, "code=1/2,chapter=1/4,part=1/4", None, InfeasibleError, "the levels 'chapter' and 'part' have the sam"),
         (
