@@ -89,14 +89,14 @@ section.apart{break-before:page}section.apart>h2{margin-top:0}
 .private main,.private>header,.private>footer{padding-left:9mm}
 .ribbon{position:fixed;top:0;bottom:0;left:0;width:5.5mm;writing-mode:vertical-rl;transform:rotate(180deg);
 padding:0;line-height:5.5mm;font-size:8pt}
-.one body{font-size:7.4pt;line-height:1.2}
+.one body{font-size:7pt;line-height:1.16}
 .one h1{font-size:14pt}.one h2{font-size:9pt;margin:.4em 0 .1em;padding-top:.2em;border-top-width:1px}
 .one h3{margin:.4em 0 .1em}
 .one p,.one ul{margin:.1em 0 .25em}.one li{margin:0}.one .promise{padding:.35em .7em;margin:.2em 0}
 .one .data th,.one .data td{padding:.03em .6em .03em 0}.one .scroll{margin:.1em 0 .2em}
 .one .data caption,.one .data thead th{font-size:7pt}.one .data.facts th{width:24%}.one .columns{gap:0 6mm}
-.one .figure{margin:.1em 0}.one .figure svg{width:50mm}
-.one .figure .sfumato figcaption{font-size:7.2pt;line-height:1.2;margin:.1em 0}
+.one .figure{margin:.1em 0}.one .figure svg{width:42mm}
+.one .figure .sfumato figcaption{font-size:6.8pt;line-height:1.15;margin:.1em 0}
 .one .decision{margin:.4em 0 0;padding:.25em .6em}.one .blank{margin:1em 0 0}.one .blank span{font-size:6.6pt}
 .one .subtitle{font-size:8.6pt;margin:0}.one body>footer{font-size:7pt;padding-top:2px}
 }
