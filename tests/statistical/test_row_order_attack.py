@@ -66,7 +66,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Publis
             schema=Schema.of("disease", keep=["person"], public="*"),
             spec=WAYS[way],
             mechanism=way,
-            accept_disclosing=give_reasons(['person']),
+            accept_disclosing=give_reasons(["person"]),
             **ALL_ACCEPTED,
         )
         publish(request, folder / way, unsafe_test_key=known_key(0))
