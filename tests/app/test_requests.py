@@ -123,10 +123,7 @@ def test_two_kinds_of_request_are_refused(
 @pytest.mark.parametrize(
     ("tolerance", "words"),
     [
-        (
-            "1",
-            "the tolerance is 1 and must be above 1. The tolerance is the factor by which an attacker's confidence may",
-        ),
+        ("1", "the tolerance is 1 and must be above 1. The tolerance is the factor by which an attacker's confidence"),
         ("0.99", "the tolerance is 99/100 and must be above 1. "),
         ("0", "the tolerance is 0 and must be above 1. "),
         ("-3", "the tolerance is -3 and must be above 1. "),

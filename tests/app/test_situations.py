@@ -154,7 +154,7 @@ def other_people(situation: Situation) -> Table:
 def check_acceptances(verified: str) -> None:
     """Looks for the reasons in everything that people read about the release."""
     accepted = read_manifest("release")
-    reasons = [accepted.get("unique"), accepted.get("uncovered"), *(one["reason"] for one in accepted["disclosing"])]
+    reasons = [accepted.get("unique"), accepted.get("uncovered"), *{one["reason"] for one in accepted["disclosing"]}]
     number = sum(reason == REASON for reason in reasons)
     succeed("certificate", "release", "--out", "certificate.html")
     for text in (verified, Path("release/README.md").read_text(), Path("certificate.html").read_text()):

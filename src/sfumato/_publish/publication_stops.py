@@ -10,7 +10,7 @@ from string import digits
 from sfumato._core.cell_values import format_values
 from sfumato._figures.number_format import format_exact_percent, format_upper_factor
 from sfumato._planning.predicted_error import ChosenMechanism
-from sfumato._profile.recoding_search import RecodingProposals
+from sfumato._profile.recoding_search import Recoding, RecodingProposals
 from sfumato._profile.sensitive_column_signs import Sign, find_sensitive_signs
 from sfumato._profile.table_scan import TableScan
 from sfumato._publish.request import Request
@@ -212,10 +212,18 @@ def _propose_changes(recodings: RecodingProposals | None, limit: float) -> list[
     needed = next((i for i, step in enumerate(steps, 1) if step.unique_share_after <= limit), len(steps))
     if needed == 1 and steps[0] in recodings.single[:MOST_PROPOSALS]:
         return []
-    settings = " ".join(step.setting for step in steps[:needed])
+    settings = _join_settings(steps[:needed])
     share = format_exact_percent(steps[needed - 1].unique_share_after)
     changes = "this change" if needed == 1 else "these changes together"
     return [f"Or make {changes}; {share} of records are then still unique: {settings}."]
+
+
+def _join_settings(steps: Sequence[Recoding]) -> str:
+    """The settings of several changes: one list of dropped columns, and one mapping of ranges."""
+    dropped = [step.column for step in steps if step.edges is None]
+    ranges = {step.column: ",".join(step.edges) for step in steps if step.edges is not None}
+    settings = ([f"`drop={dropped!r}`"] if dropped else []) + ([f"`ranges={ranges!r}`"] if ranges else [])
+    return " ".join(settings)
 
 
 def _list_single_changes(recodings: RecodingProposals | None) -> list[str]:
