@@ -304,7 +304,7 @@ class _PersonGather:
         )
 
     def _choose_rows(self, rows: Rows, codes: Codes) -> Places:
-        """The rows of each person that are published: the first by sort value, then by random number."""
+        """The published rows of each person: the first ones by sort value, with ties broken by random number."""
         keys = [rows[ROW], rows[RANDOM_KEY]]
         if PLACE in rows and self.rows.one_row is not None:
             places = _convert_to_integers(rows[PLACE])
