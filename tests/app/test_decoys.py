@@ -475,8 +475,8 @@ def test_rare_values_of_each_of_two_columns_are_merged(desk: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--rare", "merge"), "give one, such as --ratio-limit 100."),
-        (("--ratio-limit", "1"), "the ratio limit is 1 and must be above 1: a ratio of 1 discloses nothing."),
+        (("--rare", "merge"), "for example --ratio-limit 100."),
+        (("--ratio-limit", "1"), "the ratio limit is 1, but it must be above 1"),
         (("--ratio-limit", "many"), "many"),
         (("--rare", "burn", "--ratio-limit", "9"), "burn"),
     ],
@@ -499,10 +499,10 @@ def test_options_of_decoys_that_make_no_sense_are_refused(desk: Path, options: t
         ((*THREES, "--mechanism", "uniform"), "the mechanism 'uniform' needs one bound"),
         (("--diversity", "2", "--mechanism", "decoys"), "--group-size"),
         ((*THREES, "--sizes", "optimal"), "options of 'buckets' were given"),
-        (("--sensitive", "age", "--diversity", "2"), "name exactly one sensitive column, not 2."),
+        (("--sensitive", "age", "--diversity", "2"), "name exactly one sensitive column; 2 were named."),
         (
             ("--sensitive", "age", "--prior", "1/3", "--posterior", "2/3"),
-            "To protect each column separately, use decoys",
+            "to protect each separately, use decoys",
         ),
     ],
 )

@@ -260,12 +260,12 @@ def test_missing_value_lies_in_its_group(release: Release) -> None:
         ("SELECT COUNT(*) FROM release WHERE disease.chaptr = 'x'", "'disease' has no level 'chaptr'; did you mean"),
         ("SELECT COUNT(*) FROM release WHERE disease.town = 'x'", "it has 'code', 'Chapter', 'big part'."),
         ("SELECT COUNT(*) FROM release WHERE sex.chapter = 'x'", "there is no table 'sex'"),
-        ("SELECT COUNT(*) FROM release WHERE disease.chapter = 'lngs'", "those of 'disease.Chapter' are 'lungs',"),
-        ("SELECT disease.chapter FROM release", "'disease.Chapter' is protected, so single rows can be neither"),
+        ("SELECT COUNT(*) FROM release WHERE disease.chapter = 'lngs'", "'disease.Chapter' are 'lungs',"),
+        ("SELECT disease.chapter FROM release", "'disease.Chapter' is protected, so a query cannot show it"),
         ("SELECT COUNT(*) FROM release WHERE chapter = 'lungs'", "has no column 'chapter'"),
         (
             "SELECT COUNT(*) FROM release WHERE age IN (SELECT age FROM release WHERE disease.chapter = 'lungs')",
-            "'disease' is protected, so single rows can be neither",
+            "'disease' is protected, so a query cannot show it",
         ),
     ],
 )
