@@ -37,6 +37,8 @@ NEARLY_CERTAIN = 0.9
 NOTABLE_DISCLOSED_SHARE = 0.001
 """A smaller share of disclosed records may occur by chance."""
 ALL_NAMES = "All names: `json=True`."
+DECIDE_IN_DRAFT = "Decide in a request file: `sfumato init` writes one, with a line for each column."
+DROP_IN_DRAFT = "Name them in `drop=`, or move them in the request file that `sfumato init` writes."
 FEWEST_IN_PATTERN = 3
 """From so many numbered columns on, such as DX2 to DX20, one name with `*` stands for them."""
 MOST_PROPOSALS = 3
@@ -56,7 +58,7 @@ def list_undecided_stops(request: Request, names: Sequence[str]) -> list[Notice]
     )
     if len(undecided) > MOST_NAMED:
         ways_out = (
-            "Decide in a request file: `sfumato init` writes one, with a line for each column.",
+            DECIDE_IN_DRAFT,
             "Or name the columns to publish (`public=['COL']`), and leave out all others: `drop=['*']`.",
             ALL_NAMES,
         )
@@ -171,7 +173,7 @@ def _list_column_ways_out(names: Sequence[str], request: Request, table_scan: Ta
     dropped = shortened if all(_is_public_by_default(name, request.schema) for name in names) else list(names)
     if len(shortened) > MOST_NAMED:
         return (
-            "Name them in `drop=`, or move them in the request file that `sfumato init` writes.",
+            DROP_IN_DRAFT,
             "Or accept the disclosure of each, with your reason: `accept_disclosing={'COL': 'REASON'}`.",
             ALL_NAMES,
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from sfumato._publish.request_file import RequestFile
 from sfumato.cli.flags import name_flags
 
 SENTENCE_KEYS = (
@@ -16,33 +17,33 @@ SENTENCE_KEYS = (
 DATA_KEYS = ("rows",)
 """The JSON keys whose values are data, with arbitrary names."""
 
-_file_sections: ContextVar[Mapping[str, str] | None] = ContextVar("file_sections", default=None)
-"""The section of each key in the request file of the running command; None without a request file."""
+_request_file: ContextVar[RequestFile | None] = ContextVar("request_file", default=None)
+"""The request file of the running command, if it has one."""
 
 
 @contextmanager
 def begin_command() -> Iterator[None]:
     """Runs a command whose arguments are options, until it reads a request file."""
-    token = _file_sections.set(None)
+    token = _request_file.set(None)
     try:
         yield
     finally:
-        _file_sections.reset(token)
+        _request_file.reset(token)
 
 
-def use_file_keys(sections: Mapping[str, str]) -> None:
+def use_file_keys(file: RequestFile) -> None:
     """From here on, the running command names arguments as keys of its request file."""
-    _file_sections.set(sections)
+    _request_file.set(file)
 
 
 def name_arguments(sentence: str) -> str:
     """Replaces each argument between backquotes by its option, or by its key if the command has a request file."""
-    sections = _file_sections.get()
-    if sections is None:
+    file = _request_file.get()
+    if file is None:
         return name_flags(sentence)
     from sfumato.cli.file_keys import name_keys  # noqa: PLC0415 - only a request file needs it
 
-    return name_keys(sentence, sections)
+    return name_keys(sentence, file)
 
 
 def name_arguments_in_json(entries: object, key: str | None = None) -> object:

@@ -97,7 +97,7 @@ class RequestCommand(Command):
             self._print_settings(ctx, {}, "")
             return rest
         file = RequestFile.read(Path(table_name))
-        use_file_keys(file.sections)
+        use_file_keys(file)
         ctx.default_map = {name: value for name, value in file.settings.items() if name != TABLE}
         try:
             rest = super().parse_args(ctx, args)
