@@ -281,8 +281,10 @@ def test_column_that_names_each_person_is_nearly_unique_however_many_rows_they_h
     whole = people(each * many, patient=[row // each for row in range(each * many)])
     whole["insurance"] = [f"I{row // each * 17}" for row in range(each * many)]
     schema = Schema.of("disease", person="patient", rows_per_person=each, public="*")
-    with refuses(SchemaError, "nearly-unique", column="insurance"):
+    with refuses(SchemaError, "nearly-unique", column="insurance") as refused:
         publish(Request(pa.table(whole), schema=schema, spec=BOUND, **ALL_ACCEPTED), "release")
+    assert "person=" not in str(refused.value), "there is a person column already"
+    assert "identifier=['insurance']" in str(refused.value)
     found = plan(
         Request(
             pa.table(whole),

@@ -30,6 +30,8 @@ FEW_NUMBERS = 20
 One with more holds quantities.
 """
 
+INIT_PROPOSES_RANGES = ", which `sfumato init` proposes,"
+
 
 def check_types(schema: pa.Schema, columns: Iterable[str]) -> None:
     """Refuse published columns of a type that a table of people should not hold."""
@@ -219,7 +221,7 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
     if column.name in schema.list_undeclared() and _has_many_numbers(column):
         raise SchemaError(
             f"the sensitive column {column.name!r} holds numbers, and each of them would be listed in the release; "
-            f"publish them in ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`), which `sfumato init` proposes, or "
+            f"publish them in ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`){INIT_PROPOSES_RANGES} or "
             f"list the possible values (`domains={{{column.name!r}: Path('FILE')}}`).",
             code="numbers-undeclared",
             fields={"column": column.name},
@@ -309,10 +311,15 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
         )
     has_ranges = is_orderable(column.type)
     coarsen = f"To publish ranges of its values: `ranges={{{column.name!r}: ...}}`. " if has_ranges else ""
+    leave_out = f"`identifier={[column.name]!r}`"
+    roles = (
+        f"If each value stands for one person: `person={column.name!r}`. If not: {leave_out}. "
+        if schema.person_column is None
+        else f"Do not publish it: {leave_out}. "
+    )
     raise SchemaError(
-        f"column {column.name!r} {why}, so it identifies persons. If each value stands for one person, use "
-        f"`person={column.name!r}`. If not, use `identifier={[column.name]!r}`. {coarsen}To publish it "
-        f"unchanged: `keep={[column.name]!r}`.",
+        f"column {column.name!r} {why}, so it identifies persons. {roles}{coarsen}To publish it unchanged: "
+        f"`keep={[column.name]!r}`.",
         code="nearly-unique",
         fields=facts,
     )
