@@ -42,7 +42,7 @@ from sfumato._figures import (
 COUNTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 ABOUT = (
     "This comparison shows what attackers can learn about the people in the table under each mechanism. Nothing was "
-    "published. Trial values were drawn with discarded keys. The JSON output of compare has all numbers."
+    "published: the attacks ran on simulated releases, which are not kept. The JSON output of compare has all numbers."
 )
 NOT_COVERED = (
     "Each gain is that of one attacker with the stated knowledge; an attacker who knows more may gain more.",

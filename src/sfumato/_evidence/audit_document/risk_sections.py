@@ -299,7 +299,7 @@ def _list_self_tests(dossier: Dossier) -> tuple[Block, ...]:
     caption = "Self-test: do the checks detect a deliberately corrupted release?"
     headings = ("corruption", "result", "standard deviations", "smallest fault detected, or why none is possible")
     return DataTable(caption, headings, tuple(rows), (2,)), Text(
-        "Each check has a false alarm once in a million, and misses its self-test once in a million. Faults smaller "
-        "than those in the last column may remain undetected.",
+        "By chance, one check in a million rejects a correct release, and one self-test in a million misses its fault. "
+        "Faults smaller than those in the last column may remain undetected.",
         Tone.QUIET,
     )
