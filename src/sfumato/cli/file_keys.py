@@ -61,12 +61,15 @@ def name_keys(sentence: str, file: RequestFile) -> str:
     matches = [match for match in ARGUMENT.finditer(sentence) if match["name"] is not None]
     keys = [_format_argument(match["name"], match["value"], file) for match in matches]
     following_sections = [*(key.section for key in keys[1:]), ""]
-    parts, end = [], 0
+    parts: list[str] = []
+    end, previous_section = 0, ""
     for match, key, following in zip(matches, keys, following_sections, strict=False):
+        between = sentence[end : match.start()]
+        if parts and between.isspace():  # options can stand side by side, but keys cannot
+            between = " and the line " if key.section == previous_section else " and "
         is_named_here = key.section and (key.section != following or key.other_change)
-        place = f" in [{key.section}]" if is_named_here else ""
-        parts += [sentence[end : match.start()], key.text, place, key.other_change]
-        end = match.end()
+        parts += [between, key.text, f" in [{key.section}]" if is_named_here else "", key.other_change]
+        end, previous_section = match.end(), key.section
     return "".join((*parts, sentence[end:]))
 
 

@@ -99,6 +99,17 @@ def test_neighbours_in_one_section_name_it_once() -> None:
     assert sentence == 'Give prior and posterior in [protection], or drop = ["a"] in [columns].'
 
 
+@pytest.mark.parametrize(
+    ("arguments", "keys"),
+    [
+        ("`prior='1/10'` `posterior='1/3'`", 'prior = "1/10" and the line posterior = "1/3" in [protection]'),
+        ("`drop=['a']` `ranges={'b': [0, 1]}`", 'drop = ["a"] in [columns] and b = [0, 1] in [ranges]'),
+    ],
+)
+def test_keys_side_by_side_are_lines_of_their_own(arguments: str, keys: str) -> None:
+    assert name_keys(f"Give {arguments}.", RequestFile(FILE)) == f"Give {keys}."
+
+
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
 def test_any_name_can_be_pasted_into_the_file(names: list[str]) -> None:
     *_, line = name_keys(f"column {names[0]!r} is unique; leave it out: `drop={names!r}`", RequestFile(FILE)).partition(
