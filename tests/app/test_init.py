@@ -224,6 +224,29 @@ def test_known_sensitive_column_is_no_decision(hospital: Path) -> None:
     assert listed(text)[-1] == '# "diagnosis"'
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["compound", "decoys"])
+def test_draft_for_two_sensitive_columns_is_published_after_its_decisions(way: str, desk: Path) -> None:
+    write_csv(desk / "people.csv", people(drug=["A", "B", "C"] * 20))
+    succeed("init", "people.csv", "--sensitive", "disease", "--sensitive", "drug", "--json")
+    path = desk / "request.toml"
+    text = path.read_text()
+    (desk / "values-1.txt").write_text("\n".join(sorted(set(people()["disease"]))))
+    (desk / "values-2.txt").write_text("A\nB\nC\n")
+    if way == "compound":
+        changes = ['disease = "values-1.txt"', 'drug = "values-2.txt"', "posterior =", "each_row_is_a_person"]
+    else:
+        text = re.sub(r"(?s)\ncompound = \[.*?\]", "", text)
+        text = re.sub(r"(?m)^prior = .*", "group_size = 2", text)
+        changes = ['sensitive = ["disease", "drug"]', "each_row_is_a_person"]
+    for line in changes:
+        assert f"# {line}" in text
+        text = text.replace(f"# {line}", line)
+    path.write_text(text)
+    succeed("publish", "request.toml", "--accept-unique", "These people are invented.")
+    assert set(tomllib.loads(text)["columns"]["public"]) == {"age", "sex"}
+
+
 def test_sensitive_column_that_is_not_there_is_refused(desk: Path) -> None:
     write_csv(desk / "people.csv", people())
     assert fail(desk, "init", "people.csv", "--sensitive", "town") == (
@@ -337,7 +360,7 @@ def test_names_of_columns_cannot_leave_their_line(desk: Path) -> None:
     write_csv(desk / "odd.csv", {**{name: ["x", "y"] * 30 for name in names}, "disease": ["flu", "cold", "HIV"] * 20})
     succeed("init", "odd.csv", "--sensitive", names[1], "--sensitive", names[3])
     text = (desk / "request.toml").read_text(encoding="utf-8")
-    assert tomllib.loads(text)["columns"]["sensitive"] == [names[1], names[3]]
+    assert tomllib.loads(text)["columns"]["compound"] == [names[1], names[3]]
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", text)
     for name in names:
         assert tomllib.loads(f"{quote_toml(name)} = {quote_toml(name)}") == {name: name}

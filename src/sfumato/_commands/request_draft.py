@@ -7,6 +7,7 @@ and no count from the table.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -61,6 +62,12 @@ SENSITIVE = """
 DECIDE: which column must stay confidential, such as a diagnosis or an income? sfumato protects its values.{likely} If
 you name a column that is also in a list below without a "#", remove it from that list.
 """
+COMPOUND = """
+DECIDE: how should sfumato protect these columns? With compound, it protects their combinations as if they were one
+column. You must then list the possible values of each column in a file, see [domains] below. The alternative is decoys,
+which protect each column separately, with a weaker guarantee. For decoys, replace the list compound by this line, and
+prior by group_size = 3 (or more):
+"""
 ANY_PERSON = """
 DECIDE: which column identifies the person of each row, such as a patient number? The guarantee is for persons with
 one row. With this column, sfumato checks that nobody has two rows. The column itself is not published, and may stay
@@ -103,6 +110,11 @@ Recommended: list all values that the sensitive column may have, in a file with 
 values from a code book, not from the table; otherwise the release discloses which values occur. If the values have
 groups, such as chapters of codes, use a section [hierarchies] with a CSV of code,chapter instead. Groups can then be
 counted and published too.
+"""
+COMPOUND_DOMAINS = """
+DECIDE: list all values that each of the protected columns may have, in a file with one value on each line. Take the
+values from a code book, not from the table. A compound cannot be published without these files; for decoys, they are
+recommended.
 """
 PROMISE = """
 DECIDE: how much may anyone learn about a person? With the two numbers below: anyone who thinks a statement about a
@@ -296,8 +308,13 @@ class _DraftWriter:
 
     def write_sensitive(self) -> list[str]:
         """The sensitive columns."""
+        sensitive_guesses = [column for column in self.guess.columns if column.name in self.sensitive]
+        if len(sensitive_guesses) > 1:
+            self.open_decisions.append("how to protect several columns (compound or decoys)")
+            names = ", ".join(quote_toml(column.name) for column in sensitive_guesses)
+            remark = [*format_remark(COMPOUND), f"# sensitive = [{names}]"]
+            return [*remark, "# Protected:", "compound = [", *list_columns(sensitive_guesses), "]"]
         if self.sensitive:
-            sensitive_guesses = [column for column in self.guess.columns if column.name in self.sensitive]
             return ["# Protected:", "sensitive = [", *list_columns(sensitive_guesses), "]"]
         self.open_decisions.append("which column is sensitive")
         likely = (
@@ -379,10 +396,17 @@ class _DraftWriter:
         )
 
     def write_domains(self) -> list[str]:
-        """The line for the declared values of the sensitive column. Ranges declare them already."""
-        if any(self.is_ranged(column) for column in self.guess.columns if column.name == self.example_column):
+        """The lines for the declared values of the sensitive columns. Ranges declare them already."""
+        names = self.sensitive or (self.example_column,)
+        ranged = {column.name for column in self.guess.columns if self.is_ranged(column)}
+        undeclared = [name for name in dict.fromkeys(names) if name not in ranged]
+        if not undeclared:
             return []
-        return ["[domains]", *format_remark(DOMAINS), f'# {format_key(self.example_column)} = "values.txt"']
+        if len(set(names)) == 1:
+            return ["[domains]", *format_remark(DOMAINS), f'# {format_key(undeclared[0])} = "values.txt"']
+        self.open_decisions.append("which values the protected columns may have (files for the section domains)")
+        lines = [f'# {format_key(name)} = "values-{number}.txt"' for number, name in enumerate(undeclared, 1)]
+        return ["[domains]", *format_remark(COMPOUND_DOMAINS), *lines]
 
     def write_protection(self) -> list[str]:
         """The prior and the posterior, proposed from the number of values of the sensitive column."""
@@ -392,7 +416,7 @@ class _DraftWriter:
             for column in self.guess.columns
             if column.name in names
         ]
-        bound = propose_bound(min(sizes, default=None))
+        bound = propose_bound(math.prod(sizes) if sizes else None)
         prior, posterior = f"{float(bound.prior):.0%}", format_upper_percent(bound.posterior)
         remark = format_remark(PROMISE, prior=prior, posterior=posterior)
         return ["[protection]", *remark, f'prior = "{bound.prior}"', f'# posterior = "{bound.posterior}"']

@@ -133,7 +133,7 @@ def init(
     ] = Path("request.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace an existing request file.")] = False,
     sensitive: Annotated[
-        list[str] | None, list_option("--sensitive", "COL", "The column to protect, if you know it.")
+        list[str] | None, list_option("--sensitive", "COL", "The columns to protect, if you know them.")
     ] = None,
     encoding: Encoding = "utf-8",
     *,
