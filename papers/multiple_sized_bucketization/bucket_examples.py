@@ -160,7 +160,7 @@ def _compare_dealing(printed: Sequence[Buckets], dealt_values: Sequence[Sequence
         rows += [(step, our_bucket, theirs_bucket) for our_bucket, theirs_bucket in zip(ours, theirs, strict=True)]
         agreeing.append(ours == theirs)
     sentence = (
-        f"{subject} as printed, up to which bucket is called the first: by formula (4.1) it is another."
+        f"{subject} as printed, except for the bucket that is called the first: formula (4.1) names another one."
         if all(agreeing)
         else f"{subject} not as printed."
     )

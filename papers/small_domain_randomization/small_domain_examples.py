@@ -239,7 +239,7 @@ def table2(conditions: Conditions) -> Outcome:
     headings = ("L", "UP in %", "UP as printed", "PP in %", "PP as printed", "PP by UP")
     sentence = (
         f"Within {max(differences):.1f} points of print: PP keeps {rows[0][5]:.1f} to {rows[-1][5]:.1f} times as much "
-        "as UP, in print 3.1 to 2.7 times; the table is another (its largest share is "
+        "as UP, in print 3.1 to 2.7 times; our table differs (its largest share is "
         f"{format_percent(max(counts) / sum(counts))}, and of CENSUS only the largest and the smallest are published)."
     )
     verdict = judge([difference <= PRINTED for difference in differences])

@@ -47,7 +47,7 @@ def test_small_file_that_is_large_is_refused(desk: Path, arguments: tuple[str, .
     hole(desk / "list.csv", LARGE)
     name = "disease=list.csv" if arguments[-1] in ("--domain", "--hierarchy") else "list.csv"
     assert complaint(run_apart(*arguments, name)).endswith(
-        "'list.csv' is larger than 256 MiB, and no file of this kind is so large; name another one."
+        "'list.csv' is larger than 256 MiB, which is too large for a file of this kind; name another one."
     )
 
 

@@ -210,7 +210,7 @@ def choose_usual_count(histogram: Histogram) -> int:
 
 
 def find_required_guarantee(request: Request, histogram: Histogram) -> Guarantee:
-    """The required guarantee: the requested one, that of the named mechanism, or the weakest possible one."""
+    """The required guarantee: as requested, or as the named mechanism gives it, or the weakest possible one."""
     if request.guarantee is not None:
         return Guarantee(request.guarantee)
     if request.mechanism != AUTO:

@@ -44,8 +44,8 @@ class Baseline:
 def redraw_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | None:
     """Redraws each value from the table's own distribution, which discloses nothing about a person.
 
-    The error is that of counts of about this size in the table, for a value of one public column and one protected
-    value. The error is mainly a bias, because the association of columns is lost. None if there are no such counts.
+    The error is measured on counts of about `at` records, each of one public value with one protected value. The
+    error is mainly a bias, because the association of columns is lost. None if there are no such counts.
     """
     total, size = histogram.total, histogram.domain_size
     shares = np.array(histogram.counts) / total

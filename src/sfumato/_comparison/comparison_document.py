@@ -151,7 +151,7 @@ def _draw_plane(comparison: Comparison) -> tuple[Block, ...]:
     ]
     accepted_gain = getattr(comparison.aim, "gain", None)
     sentence = (
-        "Each curve is a mechanism at several posteriors. The gain is that of an attacker who knows "
+        "Each curve is a mechanism at several posteriors. The attacker knows "
         f"{comparison.knowledge}; the error is the standard error of counts of {comparison.count_size:,} people. "
         "Curves closer to the lower left corner have a smaller gain and a smaller error."
     )

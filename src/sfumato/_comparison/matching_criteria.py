@@ -120,7 +120,7 @@ def list_weaker_bounds(bound: BreachBound) -> list[BreachBound]:
 
 
 def list_bounds_around(bound: BreachBound, exponents: Sequence[float]) -> list[BreachBound]:
-    """Lists bounds with the same prior and powers of the odds factor of a bound. Their posteriors have two digits."""
+    """Lists bounds with the same prior, whose odds factors are powers of the given one. Posteriors have two digits."""
     bounds = [bound]
     for exponent in exponents:
         odds = float(bound.person_amplification) ** exponent * float(bound.prior / (1 - bound.prior))

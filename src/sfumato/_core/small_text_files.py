@@ -102,7 +102,7 @@ def read_toml(path: Path, label: str, parse_float: Callable[[str], object] = flo
 def make_size_error(path: Path, label: str, error_type: type[SfumatoError], largest: int) -> SfumatoError:
     """The error for a file that is too large to be genuine."""
     return error_type(
-        f"{label} is larger than {largest >> 20} MiB, and no file of this kind is so large; name another one.",
+        f"{label} is larger than {largest >> 20} MiB, which is too large for a file of this kind; name another one.",
         code="file-too-large",
         fields={"file": str(path), "limit": largest},
     )

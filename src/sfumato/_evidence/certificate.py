@@ -188,7 +188,7 @@ class Certificate:
         return Document(TITLE, subtitle, tuple(sections), ending, is_one_page=True)
 
     def _make_release(self) -> SideBySide:
-        """Makes what the publisher says about the release, beside who issues it and when."""
+        """Makes two columns: the statements of the publisher about the release, and the issuer with the date."""
         facts = self.description.list_facts()
         about = [fact for fact in facts if fact[0] in ABOUT]
         if not about:

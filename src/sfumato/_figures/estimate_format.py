@@ -36,7 +36,7 @@ class NumberCell:
     ) -> NumberCell:
         """Formats the error to two digits, and the number and its interval to the same place.
 
-        If the error is that of another number, the `centre`, both numbers are printed.
+        If the error belongs to another number, the `centre`, both numbers are printed.
         """
         if value is None or math.isnan(value):
             return cls(NO_NUMBER)

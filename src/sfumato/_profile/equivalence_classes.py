@@ -30,7 +30,7 @@ MORE_THAN_ENOUGH = 1.1
 
 LARGEST_NUMBER = 1 << 62
 TABLE_FACTOR = 4
-"""Combinations are numbered with a table of up to this many entries per record, and otherwise by sorting."""
+"""Combinations are numbered with a table of at most this number of entries per record, or else by sorting."""
 
 SLOTS_EACH = 4
 """The number of slots for each hash. Hashes are first distinguished by their leading bits, which give the slot."""

@@ -32,7 +32,7 @@ LEAST_UNIQUE_SHARE = 0.01
 LEAST_REDUCTION = 0.1
 """A change is not proposed if it makes a smaller part of the unique records common."""
 LEAST_LOSS = 0.01
-"""Ranges that lose less of a column's entropy join hardly any values."""
+"""Ranges are not proposed if they remove a smaller share of a column's entropy, because they join hardly any values."""
 MOST_STEPS = 6
 """The most changes in a combination: a data steward decides on each of them."""
 NUMBER_RANGES = (20, 10, 5)

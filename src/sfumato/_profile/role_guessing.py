@@ -195,7 +195,7 @@ class TableGuess:
         return replace(self, columns=tuple(marked))
 
     def mark_predictive(self, predictive: Collection[str], sensitive: str, *, is_sure: bool) -> TableGuess:
-        """Marks predictive columns, and drops each one that discloses a surely sensitive column."""
+        """Marks predictive columns, and drops each of them if the column that it discloses is certainly sensitive."""
         columns = []
         for column in self.columns:
             if column.name not in predictive or column.role is not Role.PUBLIC:

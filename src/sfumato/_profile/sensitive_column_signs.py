@@ -75,8 +75,8 @@ SHORTEST_STEM = 2
 SHORTEST_PART = 5
 """The fewest letters of a name that is part of another one, such as diagnosis in secondary_diagnosis."""
 FEWEST_SHARED, SHARED_SHARE, SHARED_NUMBERS = 3, 0.75, 0.9
-"""A column shares the values of the protected one if the latter has so many, and this share of its different values.
-Of numbers, both columns must share more. Two values, such as yes and no, say nothing.
+"""A column shares the values of the protected column if at least this number of its values occur there, and at least
+this share. Columns of numbers must share more. Two values, such as yes and no, show nothing.
 """
 NO_VALUE = frozenset(
     ("", "-", "none", "no", "nil", "na", "n/a", "null", "unknown", "other", "keine", "aucun", "ninguno")

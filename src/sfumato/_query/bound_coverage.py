@@ -15,7 +15,7 @@ from sfumato._request.guarantee import Guarantee
 
 MOST_NAMED = 5
 SURE_ERRORS = 2.0
-"""A value is surely above the prior, or below it, if its estimate is further away than this number of errors."""
+"""A value is clearly above or below the prior if its estimate is more than this number of standard errors away."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class BoundCoverage:
     low: float
     """The least share: without the values that may be above the prior."""
     high: float
-    """The largest share: without the values that are surely above the prior."""
+    """The largest share: without the values that are clearly above the prior."""
     uncovered_values: tuple[Value, ...]
-    """The values that are surely above the prior."""
+    """The values that are clearly above the prior."""
     borderline_values: tuple[Value, ...]
     """The values so close to the prior that the release does not show on which side they are."""
     prior: Fraction
@@ -103,7 +103,7 @@ def estimate_bound_coverage(release: Release) -> BoundCoverage | None:
 
 
 def _compute_rests(release: Release, groups: Sequence[tuple[Sequence[Value], float]]) -> list[float]:
-    """The shares of records without each group of values, after so many standard errors are added to its count."""
+    """The share of records outside each group of values, after a number of standard errors is added to its count."""
     totals = iter(release.count_many([CountQuery(values=values) for values, _ in groups if values]))
     rests = []
     for values, errors in groups:

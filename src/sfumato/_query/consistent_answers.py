@@ -37,9 +37,7 @@ class _CountedPart:
     """A row of an answer, or the records of a public group that are in no row."""
 
     key: Key | None
-    """The values in the columns of the answer; None for records in no row, because no total of the analyst covers
-    them.
-    """
+    """The values in the columns of the answer. None if no total of the analyst covers the records: no row has them."""
     estimate: Estimate
     group: Key
 

@@ -1,8 +1,9 @@
 """Estimates formulas over sums, such as linear combinations, ratios, and other arithmetic and functions.
 
-A formula is a tree over numbers and sums. Its error is that of its linearised residual, which is again a sum over
-records: each record adds its contribution to the formula at the estimates. A function around a formula is applied to
-the formula's interval. For example, the interval of the logarithm of a ratio has the logarithms of Fieller's ends.
+A formula is a tree over numbers and sums. Its error is computed from its linearised residual, which is again
+a sum over records: each record adds its contribution to the formula at the estimates. A function around a formula is
+applied to the formula's interval. For example, the interval of the logarithm of a ratio has the logarithms of
+Fieller's ends.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ It is as good, and the size of exact tables grows with the square of the hits.
 """
 SMALL_ROWS = 100
 LARGE_CHANCE = 0.25
-"""Up to `SMALL_ROWS`, or above `LARGE_CHANCE`, every distribution and count is computed, and otherwise a selection."""
+"""Up to `SMALL_ROWS`, or above `LARGE_CHANCE`, all distributions and counts are computed. Otherwise some are."""
 SPACING = 0.04
 """The relative spacing of the selected numbers of rows. Only this share of the variance is neglected."""
 WIDEST_SPACING = 0.1

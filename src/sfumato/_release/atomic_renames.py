@@ -14,7 +14,7 @@ NO_REPLACE, EXCHANGE = 1, 2
 AT_FDCWD = -100
 """The value that makes names relative to the working directory."""
 UNSUPPORTED_ERRORS = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM})
-"""The errors of a system without this call, of one that forbids unknown calls, and of a file system without support."""
+"""The errors if the system lacks this call or forbids unknown calls, or if the file system does not support it."""
 OCCUPIED_ERRORS = frozenset({errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR})
 
 

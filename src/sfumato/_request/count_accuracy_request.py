@@ -1,4 +1,4 @@
-"""A request for decoys, stated by the errors of counts. Small counts shall be unreliable, and large counts accurate."""
+"""A request for decoys, stated by the errors of counts. Small counts should be unreliable, large counts accurate."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class CountThresholds(PrivacySpec):
 
     FLAGS: ClassVar = (
         Flag(
-            "off_by", "Find the group size from thresholds. A count is off if its error exceeds R of it.", metavar="R"
+            "off_by",
+            "Find the group size from thresholds. A count is off if its error exceeds R times the count.",
+            metavar="R",
         ),
         Flag(
             "small_count",

@@ -75,7 +75,7 @@ def compute_error_probability(
 ) -> Fraction:
     """The smallest chance that a published count is off, over all counts up to the largest (T_p of Lemma 2).
 
-    The chance is that of the published count of a value, not of other estimates. The count of a value among the records
+    The chance is for the published count of a value, not for other estimates. The count of a value among the records
     of a condition can be estimated better (Theorem 4 is false). Other estimates may also be better.
     """
     if largest_count < 1:
@@ -97,7 +97,7 @@ def compute_chebyshev_bound(count: int, group_size: int, relative_error: Fractio
 
 
 def find_chebyshev_count(group_size: int, relative_error: Fraction, probability: Fraction) -> int:
-    """The smallest count at which `chebyshev` is at most the probability, by the corrected Lemma 1."""
+    """The smallest count whose Chebyshev bound is at most the probability, by the corrected Lemma 1."""
     _check_probability(probability)
     return max(1, math.ceil(compute_chebyshev_bound(1, group_size, relative_error) / probability))
 

@@ -29,7 +29,7 @@ class Surplus(StrEnum):
 
 
 class PersonBasis(StrEnum):
-    """The reason to believe that a person has no more rows than the guarantee counts."""
+    """The reason to believe that no person has more rows than the guarantee allows."""
 
     COLUMN = "column"
     """The rows of each person were counted by the person column."""

@@ -29,9 +29,7 @@ from sfumato._query.consistency.sum_constraints import (
 MOST_STEPS = 40
 MOST_HALVINGS = 30
 ZERO_CELL_WEIGHT = 0.1
-"""The initial share of its variance with which a zero cell counts in a step, because the step may make the cell
-positive.
-"""
+"""In a step, a zero cell at first counts with this share of its variance, because the step may make it positive."""
 
 
 def make_consistent(values: Floats, variances: Floats, families: Sequence[Family]) -> Floats:

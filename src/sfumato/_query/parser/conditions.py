@@ -104,7 +104,7 @@ class ValueFilter:
 
     value_mask: Mask
     needed_bits: tuple[int, ...] = ()
-    """The conditions that a record must satisfy to be wanted with any value."""
+    """The conditions that a wanted record must satisfy, whatever its value."""
     class_bits: tuple[Counts, ...] = field(default=())
     """For each mixed part and each value, the condition that decides whether the value is wanted."""
 

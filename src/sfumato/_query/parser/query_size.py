@@ -80,7 +80,7 @@ def count_nodes(tree: exp.Expr) -> int:
 
 @dataclass
 class SizeBudget:
-    """The remaining size of a question for inserting expressions instead of their names."""
+    """The size that a question may still gain when names are replaced by their expressions."""
 
     remaining_nodes: int = MOST_NODES
 

@@ -50,7 +50,7 @@ class BeliefSummary:
 
     @property
     def surprise(self) -> float:
-        """By how many standard deviations the correct guesses exceed the expectation of the design."""
+        """The number of standard deviations by which the correct guesses exceed the number that the design predicts."""
         return (self.success - self.expected_success) / max(self.deviation, ROUNDING)
 
     def to_json(self) -> Json:

@@ -2,9 +2,9 @@
 
 F knows the frequencies of values; C knows the public column that discloses most with the release. P knows all public
 columns. O also knows the true values of a share of the other people. D also has a second release of the same people. L
-has only the release. All except L know the original: for each half of the people they learn from the other half, which
-is as much as such columns can disclose. L learns from the release. The control for L is what the release teaches about
-people without a record in it.
+has only the release. All except L know the original: to guess the values of one half of the people, they learn from
+the other half. No attacker can learn more from these columns. L learns from the release. The control for L is what the
+release teaches about people without a record in it.
 
 P is defined in `belief_calibration.learn_all_columns`, and attacks before publishing use the same definition. Before
 publishing, attackers with one column find the strongest belief that the column allows, because this belief can stop a

@@ -1,8 +1,8 @@
 """The beliefs of an attacker who knows public columns of a person, and how these columns predict the values of others.
 
-Each column weighs the values by their counts among other people with the same column value. The shares of the whole
-table count as further records (naive Bayes, leaving one out). The weight of these shares and the correction for
-correlated columns are chosen to predict the other people best.
+Each column gives each value a weight: its count among the other people with the same value in this column. The shares
+in the whole table count as further records (naive Bayes, leaving one out). The weight of these shares and the
+correction for correlated columns are chosen to predict the other people best.
 """
 
 from __future__ import annotations

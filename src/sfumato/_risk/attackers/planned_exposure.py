@@ -48,7 +48,8 @@ def run_planned_attacks(
     """Attacks by attackers who know one public column each, and by an attacker who knows all public columns.
 
     An attacker with one column learns from all other people, because the strongest belief decides whether publishing
-    stops. The attacker with all columns is that of `attack_scenarios`, whose beliefs are correct as often as expected.
+    stops. The attacker with all columns is defined in `attack_scenarios`: that attacker's beliefs are as often right as
+    expected.
     """
     records = max(target.attacked_count for target in protected_targets)
     draws = release_draws.separate(ATTACKS)
@@ -158,7 +159,7 @@ def draw_published_values(
 
 
 def _spread_over_slots(codes: Codes, counts: Numbers, draws: Draws) -> Numbers:
-    """A slot for each record, in random order, below the count of its value.
+    """Gives each record a random slot below the count of its value.
 
     If all records are here, all slots are used.
     """

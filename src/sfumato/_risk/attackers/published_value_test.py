@@ -143,7 +143,7 @@ def run_self_test(setup: AttackSetup) -> SelfTest | None:
 
 
 def find_detected_share(honest: FitSurplus, corrupted: FitSurplus, margin: float) -> float | None:
-    """The smallest share of corrupted records that is detected but for `margin` standard deviations; None if none is.
+    """The smallest share of corrupted records that is detected with a margin of `margin` standard deviations, or None.
 
     By a normal approximation: each record is corrupted with this probability, and then has the surplus of its most
     disclosing value. The excess is convex in the share and negative at 0, so it has at most one root.

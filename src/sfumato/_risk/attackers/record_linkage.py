@@ -47,7 +47,7 @@ class LinkageRisk:
     in_population: ClassSizeShares | None = None
     """The shares of records that match one person of a population, fewer than 5, and fewer than 11."""
     absent_share: float = 0.0
-    """The share of records that match nobody of the population, and so do not come from it."""
+    """The share of records that match nobody in the population, because their people are not in it."""
 
     def to_json(self) -> Json:
         """The risk as JSON."""

@@ -59,7 +59,7 @@ SMALLEST = 1e-30
 LIKELIHOOD_ROUNDS = 2
 """The number of times that the likelihood is computed.
 
-If it depends on the sub-tables, it is computed again with the drawn matching.
+If the likelihood depends on the sub-tables, it is computed again from the drawn matching.
 """
 
 
