@@ -32,6 +32,7 @@ def test_line_longer_than_memory_is_refused(desk: Path) -> None:
     assert sentence.startswith("'people.csv' cannot be read as a CSV file")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
