@@ -41,6 +41,7 @@ def test_import_loads_nothing_that_takes_long() -> None:
     assert loaded_by("import sfumato").isdisjoint([*SLOW, "numpy", "pyarrow", "cryptography", "typer", "rich"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["publish", "--help"]], ids=" ".join)
 def test_help_and_version_load_nothing_that_takes_long(arguments: list[str]) -> None:
     loaded = loaded_by(running(*arguments))

@@ -206,6 +206,7 @@ def test_no_space_for_a_file_leaves_the_old_one_whole(
     assert content(desk) == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["people", "machines"])
 def test_no_space_for_what_is_printed_is_told_in_one_sentence(desk: Path, release: Path, options: list[str]) -> None:

@@ -421,6 +421,7 @@ def test_lists_of_combinations_are_refused(desk: Path) -> None:
     assert sentence == "sets of several columns are written as bits; remove --subset-form list."
 
 
+@pytest.mark.slow
 def test_a_nearly_unique_column_is_refused_and_can_be_confirmed(desk: Path) -> None:
     columns = {"sex": ["F", "M"] * 100, "a": [f"x{row}" for row in range(200)], "b": list(range(5)) * 40}
     table = write_parquet(desk / "table.parquet", columns)

@@ -396,6 +396,7 @@ def test_exposures_are_shown_to_the_holder_and_not_published(desk: Path, table: 
             assert word not in text
 
 
+@pytest.mark.slow
 def test_of_a_wide_table_the_columns_that_tell_most_are_shown(desk: Path) -> None:
     """What tells something must not drown among fifty columns that tell nothing."""
     chance, rows = random.Random(5), 600

@@ -42,6 +42,7 @@ def answered(sql: str) -> dict[Any, float]:
 # --------------------------------------------------------------------------------------------------------- published
 
 
+@pytest.mark.slow
 def test_levels_are_published_shown_and_asked_about(table: Path) -> None:
     release = publish(table, *HIERARCHY, bound=OPEN_BOUND)
     by_chapter = "SELECT disease.chapter, COUNT(*) FROM release GROUP BY disease.chapter"

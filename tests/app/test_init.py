@@ -142,6 +142,7 @@ def test_file_is_read_once_and_once_more_where_it_is_to_be_read_otherwise(
     assert opened == [table.name, german.name, german.name]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("desk")
 def test_table_of_a_german_hospital_is_published_and_verified(german: Path) -> None:
     read = ("--encoding", "latin-1", "--decimal", ",")

@@ -228,6 +228,7 @@ def test_notices_are_warnings_unless_they_are_taken(desk: Path, table: Path) -> 
     assert all(isinstance(each, Notice) for each in taken)
 
 
+@pytest.mark.slow
 def test_python_says_that_the_key_is_not_kept(desk: Path, table: Path) -> None:
     """In the words of Python; the command says it once, in its own, and so do its notices."""
     published = publish(request(table), "release")

@@ -170,6 +170,7 @@ def refuse_other(one: Any, other: Any, desk: Path) -> None:
     assert content(desk) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_plan_file_is_refused_for_another_table_of_the_same_reader(form: str, desk: Path) -> None:
     refuse_other(*FORMS[form](desk), desk)

@@ -32,6 +32,7 @@ def test_line_longer_than_memory_is_refused(desk: Path) -> None:
     assert sentence.startswith("'people.csv' cannot be read as a CSV file")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -77,6 +78,7 @@ def test_many_decimals_in_a_line_are_no_key(tmp_path: Path) -> None:
     assert read_toml(tmp_path / "request.toml", "the file") == {"edges": [0.5] * 500}
 
 
+@pytest.mark.slow
 def test_parquet_that_swells_absurdly_is_refused(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_files, "FEW_BYTES", 1 << 20)
     table = pa.table({**people(3), "note": ["a" * (20 << 20)] * 3})

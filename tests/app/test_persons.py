@@ -343,6 +343,7 @@ def test_numbers_of_persons_that_are_no_row_numbers_are_a_check(desk: Path) -> N
     assert (made["persons"].get("basis"), made["counted"]) == (None, "people")
 
 
+@pytest.mark.slow
 def test_statement_about_persons_is_printed_as_a_statement(desk: Path) -> None:
     table = write_csv(desk / "people.csv", people(ROWS))
     made = succeed(

@@ -103,6 +103,7 @@ def test_plan_refuses_a_plan_file_that_publish_refuses(tmp_path: Path) -> None:
         assert str(planning.value) == str(publishing.value)
 
 
+@pytest.mark.slow
 def test_comparison_repeats_and_is_of_the_rows_of_the_plan(tmp_path: Path) -> None:
     kept = tmp_path / "private.plan"
     publish(asking(visits()), tmp_path / "release", plan_file=kept)

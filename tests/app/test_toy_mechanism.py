@@ -117,6 +117,7 @@ def test_toy_is_questioned_one_by_one_and_many_at_once(release: Release) -> None
     assert not any(isinstance(each, Exception) for each in answers)
 
 
+@pytest.mark.slow
 def test_toy_has_its_place_in_every_command(release: Release, table: Path, desk: Path) -> None:
     assert run("publish", "--help").out.count("--toy-slack") == 1
     info = succeed("info", release.path, "--json").json
@@ -168,6 +169,7 @@ def test_core_alone_is_a_mechanism_and_all_else_is_listed_as_missing(table: Path
     assert lacking == ["ErrorPrediction", "PlanExplanation", "AttackModel"]
 
 
+@pytest.mark.slow
 def test_commands_say_which_capability_they_miss(release: Release, table: Path) -> None:
     audited = run("audit", release.path, "--original", table, "--out", "report.html", "--json")
     assert audited.code == 2

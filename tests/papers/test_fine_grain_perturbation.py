@@ -242,6 +242,7 @@ def test_on_zipf_high_record_utility_is_not_enough_for_the_inverse(tolerance: in
     assert not any(found[name].is_refused for name in found if name != FINE)
 
 
+@pytest.mark.slow
 def test_on_zipf_the_printed_estimator_keeps_a_high_aggregate_utility() -> None:
     """Section V.C measures by iterative Bayes: what it finds are shares, and of 40 they cannot be off by more."""
     rows = [row for row in outcome("fine-grain/fig5b").rows if row[1] == FINE]

@@ -71,6 +71,7 @@ def test_the_states_of_two_columns_are_counted_one_by_one() -> None:
         assert found.tolist() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one", "two"])
 def test_the_printed_iteration_is_the_one_of_the_mechanism(name: str) -> None:
     """The method `paper` counts the same from a tally."""

@@ -18,7 +18,7 @@ import pytest
 from scipy import stats
 
 from accepted import ALL_ACCEPTED, REASON
-from releases import SENSITIVE, WAYS, accepting, edit_manifest
+from releases import SENSITIVE, WAYS, accepting, edit_manifest, fit_digests
 from sabotage import RECORDS, patients, plan_of, released, truth
 from sfumato._engines import shuffle
 from sfumato._parquet.parquet_writer import write_table
@@ -116,7 +116,7 @@ def test_wrong_orders_are_noticed_and_shuffles_pass(honest: tuple[Path, Places, 
 
     def found(order: Places) -> bool:
         write_table(data, whole.take(order))
-        edit_manifest(release)
+        fit_digests(release)  # the README does not depend on the order
         return "order" in failed(release, patients())
 
     assert [name for name, reorder in WRONG.items() if not found(reorder(own, held, chance))] == []

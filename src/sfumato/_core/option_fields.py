@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -53,15 +54,20 @@ def option(  # noqa: PLR0913 - what is said of an option
     return field(default=default, metadata={"flag": Flag(name, help_text, Any, metavar, minimum, choices)})
 
 
-def list_flags(options: type) -> Iterator[tuple[str, Flag]]:
+def list_flags(options: type) -> tuple[tuple[str, Flag], ...]:
     """The dataclass fields that have a flag, each with the type of its argument."""
+    return _read_flags(options)
+
+
+@cache
+def _read_flags(options: type) -> tuple[tuple[str, Flag], ...]:
+    """Reads the flags once, because the types of the fields are strings that Python evaluates each time."""
     kinds = get_type_hints(options)
-    for option_field in fields(options):
-        if "flag" in option_field.metadata:
-            yield (
-                option_field.name,
-                replace(option_field.metadata["flag"], kind=_find_flag_type(kinds[option_field.name])),
-            )
+    return tuple(
+        (option_field.name, replace(option_field.metadata["flag"], kind=_find_flag_type(kinds[option_field.name])))
+        for option_field in fields(options)
+        if "flag" in option_field.metadata
+    )
 
 
 def _find_flag_type(kind: Any) -> Any:

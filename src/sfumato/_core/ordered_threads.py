@@ -1,20 +1,34 @@
-"""Runs tasks in parallel and returns their results in order."""
+"""Runs tasks in parallel and returns their results in order.
+
+Most tables are small, with one batch of a few rows. Starting a thread then takes longer than the work itself, so small
+work runs without threads.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+FEWEST_VALUES = 1 << 14
+"""Arrays with fewer values are processed without threads."""
+
 
 def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """Yields the items unchanged, while a thread already fetches the next one."""
+    """Yields the items unchanged, while a thread already fetches the next one; the first two need no thread."""
+    queue = deque(islice(items, 2))
+    if len(queue) < 2:  # noqa: PLR2004 - there is nothing to read ahead
+        yield from queue
+        return
+    yield queue.popleft()
     with ThreadPoolExecutor(1) as reader:
         future = reader.submit(next, items, None)
+        yield queue.popleft()
         while (item := future.result()) is not None:
             future = reader.submit(next, items, None)
             yield item
@@ -23,14 +37,31 @@ def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
 def map_in_order(
     pool: ThreadPoolExecutor, ahead: int, work: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[Result]:
-    """Works on several items in parallel, and yields the results in order.
+    """Works on several items in parallel, and yields the results in order; a single item needs no thread.
 
     Only a limited number of results waits in memory.
     """
+    unread = iter(items)
+    queue = deque(islice(unread, 2))
+    if len(queue) < 2:  # noqa: PLR2004 - there is nothing to do in parallel
+        yield from map(work, queue)
+        return
     futures: deque[Future[Result]] = deque()
-    for item in items:
-        futures.append(pool.submit(work, item))
+    while queue:
+        futures.append(pool.submit(work, queue.popleft()))
         if len(futures) > ahead:
             yield futures.popleft().result()
+        queue.extend(islice(unread, 0 if queue else 1))
     while futures:
         yield futures.popleft().result()
+
+
+def map_arrays(work: Callable[[Item], Result], items: Iterable[Item], values: int) -> list[Result]:
+    """Applies a function that processes arrays of this many values to each item, and returns the results in order.
+
+    With many values, numpy takes most of the time and holds no lock, so that threads help.
+    """
+    if values < FEWEST_VALUES:
+        return list(map(work, items))
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(work, items))

@@ -16,13 +16,13 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 
 from sfumato._core.digests import compute_json_digest
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import OptionValues
 from sfumato._core.random_draws import BOUND_SINCE, VERSION, Draws
+from sfumato._core.software_version import read_software_version
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.person_rows import PersonRows
 from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError, explain_os_error
@@ -87,7 +87,7 @@ class PlanFile:
     """The chosen mechanism, so that a later version does not choose another one for the same key."""
     plan_digest: str | None = None
     """The digest of the plan. Files of the first versions have no digest."""
-    software: str = field(default_factory=lambda: version("sfumato"))
+    software: str = field(default_factory=read_software_version)
     draws_version: int = VERSION
     person_settings: tuple[str, PersonRows] | None = None
     """The person column, and the number of rows that each person may have."""

@@ -7,7 +7,6 @@ smallest hashes, each with all its records. A record that is unique in the sketc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from sfumato._core.array_types import Codes, Counts, Places, RandomBits, WholeNumbers
 from sfumato._core.json_types import Json
+from sfumato._core.ordered_threads import map_arrays
 from sfumato._figures.number_format import format_exact_percent
 
 MOST_COMBINATIONS, FEWER_COMBINATIONS = 1 << 18, 1 << 16
@@ -272,11 +272,10 @@ def compute_unique_without(columns: Mapping[str, Codes], rows: int, most: int, r
     sums: RandomBits = np.zeros(rows, dtype=np.uint64)
     for item in hashes_by_column.values():
         sums += item
-    with ThreadPoolExecutor() as pool:  # numpy takes most of the time, and holds no lock
-        unique_counts = pool.map(lambda item: count_unique(sums - item, rows_each), hashes_by_column.values())
-        unique_shares = {
-            name: min(count / max(rows, 1.0), 1.0) for name, count in zip(hashes_by_column, unique_counts, strict=True)
-        }
+    unique_counts = map_arrays(lambda item: count_unique(sums - item, rows_each), hashes_by_column.values(), rows)
+    unique_shares = {
+        name: min(count / max(rows, 1.0), 1.0) for name, count in zip(hashes_by_column, unique_counts, strict=True)
+    }
     return dict(sorted(unique_shares.items(), key=lambda item: item[1])[:most])
 
 

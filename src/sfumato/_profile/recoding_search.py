@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 
 from sfumato._core.array_types import Codes, RandomBits
 from sfumato._core.json_types import Json
+from sfumato._core.ordered_threads import map_arrays
 from sfumato._profile.equivalence_classes import count_unique, hash_numbers
 from sfumato._profile.ranges import assign_bins, is_fractional
 from sfumato._profile.role_guessing import propose_date_edges, propose_number_edges
@@ -228,9 +228,8 @@ def _rank_candidates(
     candidates: Sequence[_Candidate], sums: RandomBits, unique_share: float, rows_each: int
 ) -> list[tuple[_Candidate, Recoding]]:
     """The changes that help, best first. The best change has the largest reduction relative to the entropy it loses."""
-    with ThreadPoolExecutor() as pool:  # numpy takes most of the time, and holds no lock
-        recodings = pool.map(lambda item: item.measure(item.apply(sums), unique_share, rows_each), candidates)
-        pairs = [pair for pair in zip(candidates, recodings, strict=True) if _is_helpful(pair[1])]
+    recodings = map_arrays(lambda item: item.measure(item.apply(sums), unique_share, rows_each), candidates, len(sums))
+    pairs = [pair for pair in zip(candidates, recodings, strict=True) if _is_helpful(pair[1])]
     return sorted(pairs, key=lambda pair: (pair[1].unique_share_after - unique_share) / pair[1].loss)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from importlib.metadata import version
 
 from sfumato._core.cell_values import format_relative_error, format_values
 from sfumato._core.digests import format_digest
+from sfumato._core.software_version import read_software_version
 from sfumato._document.document import (
     DEFAULT_DECIDER,
     Block,
@@ -90,7 +90,7 @@ def make_decision_sheet(
     )
     digest = format_digest(outlook.request_digest)
     request = f" Digest of the request, which the journal of its publication also records: {digest}" if digest else ""
-    ending = f"Made with sfumato {version('sfumato')}. This sheet shows numbers from the table.{request}"
+    ending = f"Made with sfumato {read_software_version()}. This sheet shows numbers from the table.{request}"
     return Document(TITLE, subtitle, sections, ending, is_private=True, is_one_page=True)
 
 

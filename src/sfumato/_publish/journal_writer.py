@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
 from sfumato._core.json_types import JsonView
 from sfumato._core.small_text_files import read_small
+from sfumato._core.software_version import read_software_version
 from sfumato._planning.plan_file import OTHERS_RIGHTS
 from sfumato._publish.journal import ENDED, Journal, JournalEntry, JournalOutcome, parse_journal
 from sfumato._publish.request import Request
@@ -86,7 +86,7 @@ def make_entry(request: Request, target: str | Path, release_digest: str, mechan
         number=0,  # the journal numbers its publications
         time=_now(),
         user=_find_user_name(),
-        software=version("sfumato"),
+        software=read_software_version(),
         request=request.digest,
         release=release_digest,
         target=hide_passwords(str(target)),

@@ -298,6 +298,9 @@ def is_at(target: Path, built_status: os.stat_result) -> bool:
 
 def sync(*paths: Path) -> None:
     """Flush files or directory entries to the disk, so that after a crash no file name refers to incomplete content."""
+    if len(paths) == 1:
+        _sync(*paths)
+        return
     with ThreadPoolExecutor() as pool:  # flushing many files at once takes a disk as long as flushing one
         list(pool.map(_sync, paths))
 

@@ -298,6 +298,7 @@ def test_truth_values_are_packed_whatever_is_beside_them(truths: list[bool], sta
     )
 
 
+@pytest.mark.slow
 def test_threads_make_the_same_groups(tmp_path: Path) -> None:
     columns, _ = every_kind(1)
     groups = [every_kind(size)[1] for size in range(30, 60)]

@@ -72,6 +72,7 @@ def test_groups_without_a_common_prior_have_no_coverage(tmp_path: Path) -> None:
     assert estimate_bound_coverage(published_by("buckets", patients().slice(0, 600), tmp_path / "release")) is None
 
 
+@pytest.mark.slow
 def test_coverage_is_in_everything_that_leaves_the_house(tmp_path: Path) -> None:
     release = published(patients(), tmp_path / "release", key=None, mechanism="uniform")
     coverage = release.bound_coverage

@@ -179,6 +179,7 @@ def test_the_same_number_by_another_query_has_the_same_error(release: Release, n
     assert_same(one[0], other[0])
 
 
+@pytest.mark.slow
 def test_all_subtotals_are_those_of_queries_of_their_own(release: Release) -> None:
     cube = release.sql(
         "SELECT sex, disease, COUNT(*) AS n, AVG(stay) AS stay FROM release GROUP BY CUBE (sex, disease)"

@@ -123,6 +123,7 @@ def test_many_counts_tell_which_no_record_satisfies(release: Release) -> None:
     assert found.to_arrow().column("n_note").to_pylist() == found.notes
 
 
+@pytest.mark.slow
 def test_bucket_without_a_value_is_no_condition_without_records(tmp_path_factory: pytest.TempPathFactory) -> None:
     """That no record of a condition can have the value is certain, and not because nothing satisfies the condition."""
     table = people(110, code=list(range(37)), disease=["HIV", "flu", "cold", "gout", "mumps", "asthma"])
@@ -158,6 +159,7 @@ def test_sum_of_nothing_but_zeros_is_not_told_to_be_of_no_record(release: Releas
     assert release.sql("SELECT SUM(code * 0) AS n FROM release WHERE code = 11").note == NO_RECORDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 3000])
 def test_many_values_that_are_not_there_take_no_longer(release: Release, length: int) -> None:
     names = ", ".join(f"'ward {number}'" for number in range(length))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,8 @@ EVIL = (
     *("https://x.example", "{0}", "{title}", "%s", "$HOME `id`", " x ", "\n> quote", "[x]: https://y.example", "\x85"),
 )
 HOSTILE = st.sampled_from(EVIL) | st.text("`*_[]()<>#|&\\\n\r\x1b\u2028~-=+ a\"'", min_size=1, max_size=10)
-NAMES = st.lists(HOSTILE, min_size=3, max_size=3, unique_by=lambda name: name.lower())
+# No column is called `*` alone: a risk of such a column cannot be accepted by its name.
+NAMES = st.lists(HOSTILE.filter(lambda name: name != "*"), min_size=3, max_size=3, unique_by=lambda name: name.lower())
 VALUES = st.lists(HOSTILE, min_size=4, max_size=4, unique=True)
 WORDS = HOSTILE.map(escape_unprintable).map(str.strip).filter(bool)
 
@@ -65,6 +68,13 @@ def without_coverage(release: Release) -> str:
     return readme(release.folder).replace("" if coverage is None else escape_markdown(coverage.sentence), "")
 
 
+@cache
+def plain_marks(mechanism: str) -> Counter[str]:
+    """The structure of the README with plain names and values."""
+    with tempfile.TemporaryDirectory() as folder:
+        return marks(without_coverage(hostile_release(mechanism, *PLAIN, Path(folder) / "plain")))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", WAYS)
 @settings(max_examples=examples(15))
@@ -73,10 +83,9 @@ def test_structure_does_not_depend_on_names_and_values(
     mechanism: str, names: list[str], values: list[str], words: str
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        plain = hostile_release(mechanism, *PLAIN, Path(folder) / "plain")
         release = hostile_release(mechanism, names, values, words, Path(folder) / "release")
         text = readme(release.folder)
-        assert marks(without_coverage(release)) == marks(without_coverage(plain))
+        assert marks(without_coverage(release)) == plain_marks(mechanism)
         assert {escape_unprintable(name) for name in names} <= set(codes(text))
         assert not UNPRINTABLE.search(text.replace("\n", ""))
         assert failed_alone(release.folder) == [FITNESS]

@@ -150,6 +150,7 @@ def test_scripts_are_of_the_package(page: QuestionPage) -> None:
     assert Path(page.twin.script).read_text(encoding="utf-8") in page.to_html()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REGISTRY)
 def test_page_says_nothing_of_the_order_of_the_original(name: str, tmp_path: Path) -> None:
     """Nor of whose value is whose: apart from the records, it is the same for tables of the same columns."""

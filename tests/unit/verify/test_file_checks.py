@@ -130,6 +130,7 @@ def test_footer_that_makes_no_sense_is_refused_in_words_even_with_its_digest(fol
     assert refused > 10
 
 
+@pytest.mark.slow
 def test_page_that_would_swell_is_refused_before_it_is_unpacked(folder: Path) -> None:
     long = [f"{row}{'x' * (1 << 20)}" for row in range(60)]
     rewrite(folder, DATA_FILE, lambda table: with_column(table, "sex", long))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from sfumato._core.array_types import Codes, Floats, Mask, Places
 from sfumato._core.cell_values import Value
+from sfumato._core.ordered_threads import map_arrays
 from sfumato._profile.equivalence_classes import hash_numbers
 from sfumato._profile.record_sample import Sample
 from sfumato._records.column_codes import SensitiveColumns
@@ -59,8 +59,8 @@ class Target:
         def count_evidence(name: str) -> ColumnEvidence:
             return ColumnEvidence.of(self.columns[name], self.true_codes, shares, self.column_sizes.get(name, 0))
 
-        with ThreadPoolExecutor() as pool:
-            return dict(zip(self.columns, pool.map(count_evidence, self.columns), strict=True))
+        column_evidence = map_arrays(count_evidence, self.columns, len(self.true_codes))
+        return dict(zip(self.columns, column_evidence, strict=True))
 
     @cached_property
     def halves(self) -> tuple[Target, Target]:

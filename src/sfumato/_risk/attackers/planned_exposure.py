@@ -9,12 +9,12 @@ repeats the measurement. The guarantee is not weakened, because the release and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
 
 from sfumato._core.array_types import Codes, Floats, Numbers, Places
+from sfumato._core.ordered_threads import map_arrays
 from sfumato._core.random_draws import Draws
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
@@ -57,21 +57,22 @@ def run_planned_attacks(
     scenarios: list[tuple[str, tuple[str, ...]]] = [(ONE_COLUMN, (name,)) for name in sample.columns]
     scenarios += [(ALL_COLUMNS, tuple(sample.columns))] if len(sample.columns) > 1 else []
 
-    def run_scenario(number: int, target: Target, scenario: str, names: tuple[str, ...]) -> Attack:
+    def run_scenario(attack_case: tuple[int, Target, str, tuple[str, ...]]) -> Attack:
+        number, target, scenario, names = attack_case
         likelihoods = partial(compute_value_likelihoods, chosen, perturbed_records, number)
         rows = np.arange(target.attacked_count)
         beliefs = learn_all_columns(target, rows) if scenario == ALL_COLUMNS else None
         return attack(scenario, names, target, likelihoods, beliefs)
 
-    with ThreadPoolExecutor() as pool:  # numpy takes most of the time and releases the lock
-        for target in protected_targets:
-            _ = target.evidence  # all attacks need this
-        attack_arguments = [
-            (number, target, scenario, names)
-            for number, target in enumerate(protected_targets)
-            for scenario, names in scenarios
-        ]
-        return tuple(pool.map(run_scenario, *zip(*attack_arguments, strict=True)))
+    for target in protected_targets:
+        _ = target.evidence  # all attacks need this
+    attack_cases = [
+        (number, target, scenario, names)
+        for number, target in enumerate(protected_targets)
+        for scenario, names in scenarios
+    ]
+    most_beliefs = max(target.attacked_count * target.size for target in protected_targets)
+    return tuple(map_arrays(run_scenario, attack_cases, most_beliefs))
 
 
 def attack(

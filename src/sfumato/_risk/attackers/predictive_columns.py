@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from sfumato._core.array_types import Codes
 from sfumato._core.cell_values import format_values
+from sfumato._core.ordered_threads import map_arrays
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._risk.attackers.attack_result import compute_wilson_interval
 
@@ -192,8 +192,7 @@ def measure_guesses(
         is_sure = compute_wilson_interval(reverse_success, records, GUESS_ERRORS)[0] > reverse_blind
         return replace(guess(names), is_coarser=is_sure and 1 - reverse_success <= COARSER_DOUBT * (1 - reverse_blind))
 
-    with ThreadPoolExecutor() as pool:  # sorting takes most of the time and releases the lock
-        return list(pool.map(guess_both_ways if together == 1 else guess, itertools.combinations(wide, together)))
+    return map_arrays(guess_both_ways if together == 1 else guess, itertools.combinations(wide, together), records)
 
 
 def find_predictive_columns(rows: pa.Table, columns: Sequence[str], protected_column: str) -> list[str]:

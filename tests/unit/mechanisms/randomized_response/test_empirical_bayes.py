@@ -167,6 +167,7 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return published_by(request.param, table, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", DESIGNS)
 def test_shrunk_counts_of_one_column_of_a_compound_add_up(mechanism: str, tmp_path: Path) -> None:
     """To the number of people, but for a tenth, because none is further than two errors from the unbiased count.
