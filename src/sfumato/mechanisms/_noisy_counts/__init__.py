@@ -1,0 +1,1 @@
+"""Publishes the counts of equivalence classes with noise that adds up to zero."""
