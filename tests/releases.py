@@ -32,6 +32,7 @@ from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
 from sfumato.mechanisms._bucketization import buckets
+from sfumato.mechanisms._noisy_counts import noisy_counts_mechanism as noisy_counts
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain
 from sfumato.mechanisms._randomized_response import harmonic_mechanism as harmonic
 from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
@@ -56,12 +57,20 @@ class Way:
     options: Any
     has_groups: bool = False
     """Whether it needs a hierarchy of the values."""
+    has_domain: bool = False
+    """Whether it needs a declared domain."""
 
     def schema(self, asked: Schema, table: Any) -> Schema:
         """The schema of a table, with a hierarchy if one is needed: the former half of the values, and the others.
 
         A compound can have none: one of its columns is protected alone.
         """
+        if self.has_domain and not (asked.compound or asked.domains or asked.hierarchies):
+            names = asked.sensitive_columns
+            domains = list_domains(table, names)
+            if asked.nulls is NullPolicy.DROP:
+                domains = {name: [value for value in values if value is not None] for name, values in domains.items()}
+            return replace(asked, domains=domains)
         if not self.has_groups:
             return asked
         name = asked.sensitive_columns[-1]
@@ -87,6 +96,7 @@ WAYS: dict[str, Way] = {
     "uniform": Way(BOUND, uniform.NoOptions()),
     "subset": Way(BreachBound("3/7", "1/2"), subset.Options()),
     "levels": Way(BreachBound("1/3", "1/2"), levels.Options(), has_groups=True),
+    "noisy-counts": Way(BreachBound("1/3", "1/2"), noisy_counts.Options(), has_domain=True),
     "small-domain": Way(BreachBound("1/2", "3/4"), small_domain.Options(min_cell=1)),
     "harmonic": Way(Tolerance("3/2"), harmonic.Options()),
     "fine-grain": Way(Tolerance("3/2"), fine_grain.Options(objective=fine_grain.Objective.AGGREGATE)),
@@ -175,10 +185,11 @@ def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], Any] = lambda
     with contextlib.suppress(ReleaseFormatError, pa.ArrowException, OSError):  # some edits leave nothing to fit
         manifest = parse_manifest(edited)
         if manifest.readme_template >= README_TEMPLATE:
-            rows = sum(pq.read_metadata(path).num_rows for path in manifest.list_data_paths(folder))
-            coverage = estimate_bound_coverage(Release(folder, manifest, folder))
+            release = Release(folder, manifest, folder)
+            coverage = estimate_bound_coverage(release)
             sentence = "" if coverage is None else coverage.sentence
-            (folder / README).write_bytes(make_readme(manifest, rows, sentence).encode())
+            readme = make_readme(manifest, release.rows, sentence, people_in_counts=release.people_in_counts)
+            (folder / README).write_bytes(readme.encode())
     fit_digests(folder, change)
 
 

@@ -38,6 +38,8 @@ from sfumato._parquet import page_encoding as dictionary_pages
 from sfumato._parquet.parquet_writer import FileWriter
 from sfumato._perturb import perturbation as rewriting
 from sfumato._perturb import record_writer
+from sfumato._perturb.count_table import make_count_tables
+from sfumato._perturb.crowd_counts import Crowds, find_crowds
 from sfumato._perturb.perturbation import Rewrite
 from sfumato._perturb.record_writer import write_records, write_side_table
 from sfumato._planning.mechanism_choice import choose
@@ -51,10 +53,11 @@ from sfumato._readers.sources import MemorySource, Source
 from sfumato._records import DATA_FILE, Naming
 from sfumato._records.bucket_records import BucketEncoding, NumberColumn
 from sfumato._records.column_codes import CodedColumn, PublishedColumn
+from sfumato._records.count_tables import COUNTS_FILE
 from sfumato._records.set_records import SetColumn
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.schema import Schema
-from sfumato.errors import EngineError, InternalError, SourceError, TargetError
+from sfumato.errors import EngineError, InfeasibleError, InternalError, SchemaError, SourceError, TargetError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
@@ -65,6 +68,8 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 MECHANISMS = pytest.mark.parametrize("mechanism", REGISTRY)
+OF_RECORDS = pytest.mark.parametrize("mechanism", [name for name in REGISTRY if REGISTRY[name].crowd_counts is None])
+"""The mechanisms that publish a record for each row; `test_crowd_contract` has the others."""
 
 
 @pytest.fixture
@@ -127,11 +132,36 @@ def surveyed(
     return found, Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
 
 
+def is_refused(mechanism: str, given_input: Input) -> bool:
+    """Whether counts of crowds are refused: they protect one column, and need public columns of few values."""
+    has_counts = REGISTRY[mechanism].crowd_counts is not None
+    return has_counts and bool(given_input.schema.compound or given_input.most_values)
+
+
+def counted(
+    given_input: Input, engine: Engine, folder: Path, mechanism: str, draws: Draws
+) -> tuple[TableScan, Rewrite, Crowds | None]:
+    """The first pass, what the second one needs, and the crowds if the mechanism has any."""
+    found, rewrite = surveyed(given_input, engine, folder, mechanism, draws)
+    return found, rewrite, find_crowds(engine, found, rewrite.mechanism, rewrite.plan)
+
+
 def written(given_input: Input, engine: Engine, folder: Path, mechanism: str, draws: Draws = DRAWS) -> bytes:
     """Both passes; the bytes of the published table, and of the one beside it, if there is one."""
     folder.mkdir()
-    found, rewrite = surveyed(given_input, engine, folder, mechanism, draws)
-    write_records(engine, found, rewrite, folder)
+    if is_refused(mechanism, given_input):
+        with pytest.raises((InfeasibleError, SchemaError)):
+            counted(given_input, engine, folder, mechanism, draws)
+        return b""
+    found, rewrite, crowds = counted(given_input, engine, folder, mechanism, draws)
+    if crowds is None:
+        write_records(engine, found, rewrite, folder)
+    else:
+        rewrite = replace(rewrite, crowd_index=crowds.index)
+        write_records(engine, found, rewrite, folder, people_in_crowds=crowds.total)
+        (counts,) = make_count_tables(crowds, rewrite)
+        assert counts is not None
+        write_side_table(engine, counts, folder)
     if has_side(mechanism):
         contents = rewrite.mechanism.bucket_table.list_contents(rewrite.plan)
         names = tuple(part.name for part in found.sensitive.parts)
@@ -169,6 +199,8 @@ def records_of(mechanism: str) -> str:
 
 
 def tables_of(mechanism: str) -> list[str]:
+    if REGISTRY[mechanism].crowd_counts is not None:
+        return [COUNTS_FILE, DATA_FILE]
     return [RECORDS, BUCKETS] if has_side(mechanism) else [DATA_FILE]
 
 
@@ -301,7 +333,7 @@ def test_rows_are_grouped_in_the_file_as_asked(mechanism: str, tmp_path: Path, m
 
 @pytest.mark.slow
 @pytest.mark.pairwise
-@MECHANISMS
+@OF_RECORDS
 def test_every_group_lists_the_same_values_and_none_that_would_tell_something(
     mechanism: str, given_input: Input, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,14 +379,15 @@ def test_another_key_gives_other_bytes(mechanism: str, tmp_path: Path) -> None:
     draws = Draws.unsafe_test_key(known_key(2))
     assert written(INPUTS["every type"], USUAL, tmp_path / "other", mechanism, draws) != one
     for name in tables_of(mechanism):
-        assert (tmp_path / "one" / name).read_bytes() != (tmp_path / "other" / name).read_bytes()
+        has_lines = pq.read_metadata(tmp_path / "one" / name).num_rows > 0
+        assert ((tmp_path / "one" / name).read_bytes() != (tmp_path / "other" / name).read_bytes()) == has_lines
 
 
 # ----------------------------------------------------------------------------------------------------------- right rows
 
 
 @pytest.mark.pairwise
-@MECHANISMS
+@OF_RECORDS
 @pytest.mark.usefixtures("sizes")
 @pytest.mark.parametrize("engine", [LocalEngine(7, 2, 0), LocalEngine(1000, 1)], ids=["in pieces", "at once"])
 def test_rows_are_replaced_one_by_one_and_sorted_by_their_words(
@@ -413,7 +446,7 @@ def test_lines_of_the_buckets_are_what_their_records_hold_in_order(
     assert found_lines == sorted((*key, count) for key, count in counted.items())
 
 
-@MECHANISMS
+@OF_RECORDS
 def test_public_columns_are_the_original_ones(mechanism: str, given_input: Input, tmp_path: Path) -> None:
     written(given_input, LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
     sensitive = given_input.schema.sensitive_name
@@ -627,7 +660,8 @@ def test_no_more_parts_are_finished_at_once_than_keep_the_threads_busy() -> None
 def test_publishing_leaves_the_release_and_nothing_else(engine: LocalEngine, mechanism: str, tmp_path: Path) -> None:
     published_by(mechanism, every_type(), tmp_path / "release", engine=engine)
     assert os.listdir(tmp_path) == ["release"]
-    tables = tables_of(mechanism) if has_side(mechanism) or mechanism == "decoys" else [DATA_FILE, "weights.parquet"]
+    has_weights = not has_side(mechanism) and mechanism != "decoys"
+    tables = [*tables_of(mechanism), *(["weights.parquet"] if has_weights else [])]
     assert sorted(os.listdir(tmp_path / "release")) == sorted(["README.md", "datapackage.json", *tables])
 
 

@@ -30,6 +30,8 @@ from sfumato._risk.attackers.guesses_from_release import CandidateBeliefs, learn
 from sfumato._verify.distributions import score_tests
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import REGISTRY, _decoys
+from sfumato.mechanisms._noisy_counts.few_cells import compute_sum_distribution
+from sfumato.mechanisms._noisy_counts.fixed_sum_noise import FixedSumNoise
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain
 
 Codes = npt.NDArray[np.int64]
@@ -266,6 +268,39 @@ def test_confidence_after_the_record_is_that_of_the_table_of_the_guarantee(befor
     assert f"{math.ceil(1000 * odds / (1 + odds)) / 10:.1f}%" == after  # an upper limit is rounded up
     rows = [line for line in GUARANTEE.splitlines() if line.startswith("|") and f" {before}" in line]
     assert any(f"| {after}" in line for line in rows)
+
+
+# ------------------------------------------------------------------------------------ people who are tied to each other
+
+TIED_SIZE, TIED_BOUND = 17, BreachBound("1/10", "1/3")
+LIMITS = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
+
+
+def _compute_factor_of_sets(tied: int) -> float:
+    """The geometric mean of the factor for the true value, if all these people show a set; found exactly."""
+    subset = REGISTRY["subset"]
+    plan = subset.plan(_histogram([1] * TIED_SIZE), TIED_BOUND, subset.options(), _key(1))
+    design = subset.make_design(plan)
+    hold, other = float(design.hold_probability), float(design.other_probability)
+    return math.exp(tied * (hold - other) * math.log(TIED_BOUND.amplification))
+
+
+def _compute_factor_of_counts(tied: int) -> float:
+    """The same for counts of one crowd, found exactly: the noise of two values moves by so many units."""
+    lowest, chances = compute_sum_distribution(FixedSumNoise(TIED_SIZE, 1 / TIED_BOUND.amplification), 1, 1)
+    noise = lowest + np.arange(len(chances))
+    units = float(chances @ (np.abs(noise + tied) - np.abs(noise)))  # for each of the two values, of which half count
+    return math.exp(units * math.log(TIED_BOUND.amplification))
+
+
+@pytest.mark.parametrize("tied", [1, 2, 3, 5])
+def test_tied_people_come_near_the_limit_with_counts(tied: int) -> None:
+    numbers = (_compute_factor_of_sets(tied), _compute_factor_of_counts(tied))
+    sets, counts = (f"{number:.0f}" if number > 10 else f"{number:.1f}" for number in numbers)
+    limit = float(TIED_BOUND.amplification) ** tied
+    shown_limit = f"{limit:,.0f}" if tied > 1 else f"{limit:.1f}"
+    for page in (GUARANTEE, LIMITS):
+        assert f"| {tied} | {sets} | {counts} | {shown_limit} |" in page
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -22,6 +23,7 @@ from sfumato import BreachBound, BreachBoundPerValue, Hierarchy, Histogram, Spec
 from sfumato._core.random_draws import Draws
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms._noisy_counts import noisy_counts_mechanism as noisy_counts
 from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from sfumato.mechanisms._subset_selection import levels
 from sfumato.mechanisms._subset_selection import subset_mechanism as subset
@@ -31,13 +33,18 @@ DRAWS = Draws.unsafe_test_key("3c" * 32)
 SIZE = 3
 SHARED = {2: BreachBound("1/5", "1/2", 2), 3: BreachBound("8/35", "1/2", 3)}
 """Bounds whose roots are 2 and 3/2, so that few outcomes are possible and the whole is reached exactly."""
-OPTIONS: dict[str, Callable[[], Any]] = {"uniform": NoOptions, "subset": subset.Options, "levels": levels.Options}
+OPTIONS: dict[str, Callable[[], Any]] = {
+    "uniform": NoOptions,
+    "subset": subset.Options,
+    "levels": levels.Options,
+    "noisy-counts": noisy_counts.Options,
+}
 
 
 def row_law(name: str, bound: BreachBound) -> Law:
     values = [f"value {number}" for number in range(SIZE)]
     hierarchy = Hierarchy.of(("value", "group"), zip(values, "AAB", strict=True))
-    histogram = Histogram.of(values, [1] * SIZE, (), hierarchy)
+    histogram = replace(Histogram.of(values, [1] * SIZE, (), hierarchy), is_declared=True)
     return whole_law(REGISTRY[name], REGISTRY[name].plan(histogram, bound, OPTIONS[name](), DRAWS), [1] * SIZE)
 
 
@@ -117,7 +124,10 @@ def test_automatic_choice_for_several_rows_is_one_that_holds_for_them() -> None:
     histogram = Histogram.of(list("abcdefgh"), [1000, 500, 10, 10, 10, 10, 10, 10])
     for guarantee in (None, "marginal-prior"):
         found = choose(histogram, SHARED[2], DRAWS, guarantee=guarantee, rivals=True)
-        assert {each.mechanism.name for each in (found, *found.alternatives)} == set(OPTIONS) - {"levels"}
+        assert {each.mechanism.name for each in (found, *found.alternatives)} == set(OPTIONS) - {
+            "levels",
+            "noisy-counts",
+        }
 
 
 def test_bounds_for_each_value_are_refused_for_several_rows() -> None:

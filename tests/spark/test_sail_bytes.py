@@ -57,7 +57,7 @@ def test_every_mechanism_publishes_the_same_bytes(mechanism: str, sail: Any, tmp
 
 
 @pytest.mark.parametrize("given_input", [name for name in INPUTS if name != "every type"])
-@pytest.mark.parametrize("mechanism", ["uniform", "buckets"])
+@pytest.mark.parametrize("mechanism", ["uniform", "noisy-counts", "buckets"])
 def test_every_table_gives_the_same_bytes(
     given_input: str, mechanism: str, sail: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,7 +289,7 @@ def test_engine_is_one_of_ours(sail: Any) -> None:
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-@pytest.mark.parametrize("mechanism", ["uniform", "small-domain", "subset", "buckets", "decoys"])
+@pytest.mark.parametrize("mechanism", ["uniform", "small-domain", "subset", "noisy-counts", "buckets", "decoys"])
 def test_release_is_counted_by_workers_as_here(mechanism: str, sail: Any, tmp_path: Path) -> None:
     table = str(saved(every_type(), tmp_path / "people.parquet", 15))
     publish(asked(INPUTS["every type"], table, mechanism), tmp_path / "release", unsafe_test_key=known_key(0))

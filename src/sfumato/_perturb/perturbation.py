@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from sfumato._core.array_types import BLOCK_ROWS, Codes, Counts, Numbers, Places, RandomBits
 from sfumato._core.random_draws import Draws, FeistelPermutation, FeistelPermutations, TablePermutation
-from sfumato._engines.shuffle import ORDER, Rows
+from sfumato._engines.shuffle import ORDER, Rows, take_rows
+from sfumato._perturb.crowd_counts import CrowdIndex
 from sfumato._profile.piece_offsets import PieceCounts, PieceOffset, compute_offsets
 from sfumato._records import PerturbedRecords, RecordEncoding
 from sfumato._records.column_codes import PublishedColumn, SensitiveColumns, TableColumn
@@ -99,6 +100,8 @@ class Rewrite:
     plan: object
     counts: tuple[int, ...]
     draws: Draws
+    crowd_index: CrowdIndex | None = None
+    """Finds the rows that are published as counts, and not as records; None if there are no such rows."""
 
     def __call__(self, batch: pa.RecordBatch, first_row: int, ranks_before: Counts | None = None) -> Rows:
         """Rewrite one batch; `first_row` is the number of its first record in the table.
@@ -113,13 +116,23 @@ class Rewrite:
         for column in self.columns:
             if column.name not in parts:
                 rows[column.name] = column.encode(batch.column(column.name))
+        if self.crowd_index is not None:
+            return self._rewrite_outside_crowds(rows, codes, first_row, self.crowd_index)
         slots = None if ranks_before is None else self._find_slots(codes, ranks_before)
         records = self._perturb_codes(codes, slots, first_row)
         return {**rows, **self.encoding.make_rows(records, self.sensitive.name, self.cell_name)}
 
+    def _rewrite_outside_crowds(self, rows: Rows, codes: Codes, first_row: int, crowd_index: CrowdIndex) -> Rows:
+        """Perturb the rows that are in no crowd. Draws are addressed by row, so the rows between them are drawn too."""
+        places = np.flatnonzero(~crowd_index.mark_rows(rows, len(codes)))
+        first, last = (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
+        records = self._perturb_codes(codes[first:last], None, first_row + first)
+        published = self.encoding.make_rows(records, self.sensitive.name, self.cell_name)
+        return {**take_rows(rows, places), **take_rows(published, places - first)}
+
     def _perturb_codes(self, codes: Codes, slots: Numbers | None, first_row: int) -> PerturbedRecords:
         """Perturb a block of rows at a time, because rows are independent of each other."""
-        draws, blocks = self._column_draws, []
+        draws, blocks = self.column_draws, []
         for start in range(0, max(len(codes), 1), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
             own_slots = None if slots is None else slots[..., part]
@@ -145,7 +158,7 @@ class Rewrite:
             )
 
     def list_offsets(self, pieces: Sequence[PieceCounts]) -> Iterator[PieceOffset]:
-        """The position of each piece, with the number of earlier records of each value if records have slots."""
+        """The position of each piece. If records have slots, also the number of earlier records of each value."""
         return compute_offsets(
             pieces, [len(slots.counts) for slots in self._slots] if self.mechanism.uses_slots else []
         )
@@ -158,7 +171,8 @@ class Rewrite:
         )
 
     @cached_property
-    def _column_draws(self) -> Draws:
+    def column_draws(self) -> Draws:
+        """The draws of the sensitive column."""
         return self.draws.narrow_to_column(self.sensitive.name)
 
     def _find_slots(self, codes: Codes, ranks_before: Counts) -> Numbers:
@@ -174,7 +188,7 @@ class Rewrite:
     @cached_property
     def _slots(self) -> list[Slots]:
         if not self.sensitive.is_independent:
-            return [Slots(self._column_draws, self.mechanism.name, self.counts)]
+            return [Slots(self.column_draws, self.mechanism.name, self.counts)]
         pairs = zip(self.sensitive.parts, compute_margins(self.counts, self.sensitive.sizes), strict=True)
         return [
             Slots(self.draws.narrow_to_column(part.name), self.mechanism.name, counts.tolist())

@@ -59,16 +59,19 @@ def write_records(  # noqa: PLR0913 - the content, the place, and the concurrent
     rewrite: Rewrite,
     folder: Path,
     *,
-    side_table: SideTable | None = None,
+    side_tables: Sequence[SideTable] = (),
+    people_in_crowds: int = 0,
     on_read: Callable[[], None] = do_nothing,
 ) -> WrittenTables:
     """Rewrite the profiled table, and write all its rows in the published order into files of a folder.
 
-    After the last read, the side table is written and `on_read` runs concurrently, because writing rows alone does not
-    use all cores.
+    Rows of people in crowds are not written, because a side table has their counts.
+
+    After the last read, the side tables are written and `on_read` runs concurrently, because writing rows alone does
+    not use all cores.
     """
     rows_done = list(accumulate(piece.rows for piece in survey.pieces))
-    rows = rows_done[-1]
+    rows = rows_done[-1] - people_in_crowds
     layout = Layout.of(rows)
     rewriter = _PieceRewriter(survey.preparation, rewrite, layout)
     names = list_record_files(rewrite.encoding.FILES[0], layout.files)
@@ -86,10 +89,13 @@ def write_records(  # noqa: PLR0913 - the content, the place, and the concurrent
 
         def run_beside() -> dict[str, str]:
             on_read()
-            return {} if side_table is None else write_side_table(engine, side_table, folder)
+            digests: dict[str, str] = {}
+            for side_table in side_tables:
+                digests |= write_side_table(engine, side_table, folder)
+            return digests
 
         def report_pieces(pieces: int) -> None:
-            engine.progress("rewriting", rows_done[pieces - 1], rows)
+            engine.progress("rewriting", rows_done[pieces - 1], rows_done[-1])
             if pieces == len(rows_done):
                 side_futures.append(side_pool.submit(run_beside))
 

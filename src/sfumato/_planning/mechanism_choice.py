@@ -23,6 +23,8 @@ NO_OPTIONS: OptionValues = MappingProxyType({})
 SAME_FACTOR = 1.005
 """Errors whose ratio is below this factor count as equal."""
 NOTABLE_ERROR_SHARE = 0.8
+COUNTS_ERROR_SHARE = 0.7
+"""Counts of people with equal public columns are preferred only if they have at most this share of the error."""
 """A mechanism without readable values is preferred only if it has at most this share of the error."""
 
 
@@ -35,6 +37,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     guarantee: str | None = None,
     options: OptionValues = NO_OPTIONS,
     rivals: bool = False,
+    records: bool = False,
 ) -> ChosenMechanism:
     """Plan with the named mechanism, or with the best mechanism that gives the guarantee.
 
@@ -42,6 +45,9 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     preferred, unless another mechanism has at most `NOTABLE_ERROR_SHARE` of its error. The choice depends on the domain
     size, the request and the options. The choice depends on the counts only if the request is about shares of the
     table.
+
+    Counts of people with equal public columns are chosen if they have at most `COUNTS_ERROR_SHARE` of the error of the
+    mechanism that would be chosen otherwise. With `records`, they are never chosen, and each person gets a record.
 
     With `rivals`, every other mechanism that meets the request is planned too, under its own guarantee. Without
     `draws`, a new key is used; give draws to repeat a release.
@@ -51,6 +57,8 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     guarantee_kind = _check_choice(mechanism, guarantee, options)
     request = spec.resolve(histogram)
     capable_mechanisms = _select_capable(mechanism, request, options)
+    if records:
+        capable_mechanisms = _select_with_records(capable_mechanisms, mechanism)
     eligible_mechanisms = [
         candidate
         for candidate in capable_mechanisms
@@ -72,7 +80,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
             errors[candidate.name] = compute_even_error(
                 candidate, candidate.adapt_request(request), candidate_options, draws, histogram
             )
-    best = _select_best(plans, errors)
+    best = _prefer_counts(_select_best([plan for plan in plans if not plan.has_counts] or plans, errors), plans, errors)
     others = [plan for plan in plans if plan is not best]
     if rivals:
         other_mechanisms = [
@@ -85,6 +93,29 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     if reason and implied_mechanisms:
         reason = f"{best.mechanism.name} is chosen, because its options were given."
     return replace(best, reason=reason, alternatives=tuple(others))
+
+
+def _select_with_records(mechanisms: Sequence[AnyMechanism], name: str) -> list[AnyMechanism]:
+    """The mechanisms that publish a record for each person; refuses to name another one."""
+    if name != AUTO and REGISTRY[name].crowd_counts is not None:
+        raise SpecError(
+            f"the mechanism {name!r} publishes counts, but a record for each person was requested; name another "
+            "mechanism, or remove `records=`.",
+            code="records-not-published",
+            fields={"mechanism": name},
+        )
+    return [mechanism for mechanism in mechanisms if mechanism.crowd_counts is None]
+
+
+def _prefer_counts(
+    best: ChosenMechanism, plans: Sequence[ChosenMechanism], errors: Mapping[str, float | None]
+) -> ChosenMechanism:
+    """The plan that publishes counts, if its error is small enough."""
+    counted = next((plan for plan in plans if plan.has_counts), None)
+    if counted is None or counted is best:
+        return best
+    own_error, other_error = (_rank(errors.get(plan.mechanism.name)) for plan in (counted, best))
+    return counted if own_error <= COUNTS_ERROR_SHARE * other_error else best
 
 
 def add_shared_options(options: OptionValues, mechanisms: Sequence[AnyMechanism]) -> OptionValues:

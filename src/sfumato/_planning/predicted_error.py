@@ -138,6 +138,11 @@ class ChosenMechanism:
         return self.mechanism.make_encoding(self.design).IS_READABLE_VALUE
 
     @property
+    def has_counts(self) -> bool:
+        """Whether people with equal public columns publish counts and not records."""
+        return self.mechanism.crowd_counts is not None
+
+    @property
     def remarks(self) -> list[Notice]:
         """The mechanism's notices about this plan."""
         explanation = self.mechanism.explanation

@@ -105,6 +105,13 @@ class ClassSizeSketch:
             self.counts, records * (self.hash_limit / (1 << 64)), rows_each, is_exact=self.hash_limit == 1 << 64
         )
 
+    def list_class_sizes(self) -> tuple[tuple[int, int], ...]:
+        """The sizes of classes, each with the number of classes; an estimate if there are many classes."""
+        self._sort()
+        sizes, numbers = np.unique(self.counts, return_counts=True)
+        scaled = np.rint(numbers * ((1 << 64) / self.hash_limit)).astype(np.int64)
+        return tuple(zip(sizes.tolist(), scaled.tolist(), strict=True))
+
     def _sort(self, hashes: RandomBits = NO_HASHES, counts: Counts = NO_HASHES) -> None:  # type: ignore[assignment]
         new_hashes, new_counts = self._count_smallest(np.concatenate([*self.pending_hashes, NO_HASHES]))
         hashes, counts = _merge_counts([(self.hashes, self.counts), (new_hashes, new_counts), (hashes, counts)])
@@ -298,6 +305,13 @@ def count_class_sizes(columns: Sequence[Codes], rows: int) -> Counts:
     Without columns, all records are one class.
     """
     return np.bincount(number_combinations(columns)) if columns else np.array([rows])
+
+
+def number_classes(columns: Mapping[str, Codes], records: int) -> Places:
+    """The equivalence class of each record, by number. Without columns, all records are in one class."""
+    if not columns:
+        return np.zeros(records, dtype=np.int64)
+    return number_combinations([codes.astype(np.int64) for codes in columns.values()])
 
 
 def number_combinations(columns: Sequence[Codes]) -> Places:

@@ -81,6 +81,8 @@ class Profile:
     """The counts of the sensitive values in each piece, in canonical order; the missing value is last."""
     raw_columns: Mapping[str, ColumnProfile] = field(default_factory=dict)
     """The columns with ranges, in their form before they were grouped."""
+    class_size_counts: tuple[tuple[int, int], ...] = ()
+    """The sizes of groups of people with equal public columns, each with the number of such groups."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,9 @@ class Profiler:
         )
         raw_columns = {name: counter.build_profile() for name, counter in self.raw_counters.items()}
         dropped_rows = self.rows_read - self.rows
-        return Profile(self.rows, columns, self.sampler.to_table(), after, before, dropped_rows, pieces, raw_columns)
+        sizes = self.sketch_after.list_class_sizes()
+        sample = self.sampler.to_table()
+        return Profile(self.rows, columns, sample, after, before, dropped_rows, pieces, raw_columns, sizes)
 
 
 def _pad_counts(counts: Numbers, size: int) -> Numbers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -184,4 +184,5 @@ def _build_histogram(
     axes = sensitive.sizes if sensitive.is_independent else ()
     declared = schema.get_published_hierarchy(sensitive.name)
     hierarchy = None if declared is None else declared.canonical_hierarchy.replace_values(domain)
-    return Histogram.of(domain, counts.tolist(), axes, hierarchy), tuple(pieces)
+    histogram = Histogram.of(domain, counts.tolist(), axes, hierarchy)
+    return replace(histogram, is_declared=schema.is_declared, class_sizes=profile.class_size_counts), tuple(pieces)

@@ -37,7 +37,6 @@ from sfumato._publish.planned_answers import PlannedAnswer
 from sfumato._publish.publication_plan import PublicationPlan
 from sfumato._release.description import NO_DESCRIPTION, Description
 from sfumato._request.belief_bounds import BreachBound
-from sfumato._request.guarantee import Guarantee
 from sfumato._request.schema import Role
 from sfumato._request.stated_context import NOT_STATED, StatedContext
 from sfumato._request.warnings import Grade
@@ -220,7 +219,7 @@ def _describe_uncovered_values(outlook: PublicationPlan) -> Iterator[str]:
 
 
 def _describe_odds_limit(outlook: PublicationPlan, bound: BreachBound) -> str:
-    if outlook.choice.mechanism.guarantee not in (Guarantee.ANY_PRIOR, Guarantee.SINGLE_VALUES):
+    if not outlook.choice.mechanism.guarantee.is_for_everybody:
         return "The guarantee does not protect such values."
     return f"An attacker's odds rise by a factor of at most {format_upper_factor(bound.person_amplification)}."
 

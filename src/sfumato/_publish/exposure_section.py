@@ -25,6 +25,14 @@ RECODING_EXPLANATION = (
     "entropy that the change removes (100% if it drops the column). The proposals follow from the public columns alone."
 )
 NO_RECODING = "No change of a few columns makes a tenth of the unique records common. Drop more columns."
+UNLINKED_HEADINGS = ("knows", "own record known", "own record unknown")
+UNLINKED_EXPLANATION = (
+    "'Own record known': the attacker knows which of the records with equal public columns is the person's. 'Own "
+    "record unknown': nobody knows that, as in the release itself, whose rows have a random order. For people who are "
+    "unique, both are the same. People in published counts have no record, so both columns use the counts. An unknown "
+    "record was attacked for {:,} people, in whole groups of equal public columns."
+)
+"""Explains the two numbers, given the number of people attacked without a known record."""
 HEADINGS = ("knows", "correct guesses", "mean confidence in the truth", "highest", "clearly above the bound")
 
 
@@ -51,6 +59,7 @@ def make_exposure_section(
         blocks += [
             Picture(partial(draw_exposure_by_column, column_exposures, bound=bound)),
             make_belief_table(name, shown),
+            *list_unlinked_blocks(name, attacks),
             Text(f"{omitted:,} further columns disclose no more (the JSON output has all)." if omitted else ""),
         ]
     if exposures:
@@ -85,6 +94,33 @@ def make_belief_table(protected_column: str, attacks: Sequence[Attack]) -> DataT
         f"Inference of {protected_column!r} by an attacker who knows public columns: without{ARROW}with the release"
     )
     return DataTable(caption, HEADINGS, tuple(map(_make_row, attacks)), tuple(range(1, len(HEADINGS))))
+
+
+def list_unlinked_blocks(protected_column: str, attacks: Sequence[Attack]) -> list[Block]:
+    """Lists attack success with and without knowing which record is the person's; empty if no attack has both."""
+    rows = tuple(
+        (attack.knowledge, *(ARROW.join(map(format_exact_percent, pair)) for pair in pairs))
+        for attack in attacks
+        if (pairs := _list_success_pairs(attack))
+    )
+    if not rows:
+        return []
+    records = max(attack.unlinked.records for attack in attacks if attack.unlinked is not None)
+    caption = f"Correct guesses of {protected_column!r}, if the person's own record is known, and if it is not"
+    return [
+        DataTable(caption, UNLINKED_HEADINGS, rows, (1, 2)),
+        Text(UNLINKED_EXPLANATION.format(records), Tone.QUIET),
+    ]
+
+
+def _list_success_pairs(attack: Attack) -> list[tuple[float, float]]:
+    """The success without and with the release, for a known and an unknown record."""
+    if attack.unlinked is None or attack.with_release is None:
+        return []
+    return [
+        (attack.without_release.success, attack.with_release.success),
+        (attack.unlinked.without_release.success, attack.unlinked.with_release.success),
+    ]
 
 
 def _make_row(attack: Attack) -> tuple[str, ...]:

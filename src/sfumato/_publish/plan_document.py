@@ -41,11 +41,14 @@ from sfumato._publish.exposure_section import make_exposure_section
 from sfumato._publish.planned_answers import PlannedAnswer
 from sfumato._publish.publication_plan import PublicationPlan
 from sfumato._request.belief_bounds import PrivacySpec
-from sfumato._request.guarantee import Guarantee
 from sfumato._request.warnings import REFUSED_CODE, Grade
 
 FIGURE_COUNTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 MOST_SCREEN_VALUES = 12
+COUNTS_CHOSEN = (
+    "Method: counts of people with equal public columns. People who are tied to each other within one such group are "
+    "less protected than by records. For one protected record of each person, use `records=True`."
+)
 ABOUT = (
     "This plan shows counts from the table, and what attackers can learn about its people. A release contains "
     "nothing of this plan. Errors are predictions. The JSON output of plan has all numbers."
@@ -82,9 +85,8 @@ def answer_question(outlook: PublicationPlan) -> str:
     refusal = next((notice for notice in stops if notice.code == REFUSED_CODE), None)
     if refusal is not None:
         return f"No: {refusal.sentence}"
-    if not stops:
-        return "Yes."
-    return f"Yes, after {len(stops)} decision{'s' if len(stops) > 1 else ''}."
+    answer = "Yes." if not stops else f"Yes, after {len(stops)} decision{'s' if len(stops) > 1 else ''}."
+    return f"{answer} {COUNTS_CHOSEN}" if outlook.choice.has_counts else answer
 
 
 def _make_answer(outlook: PublicationPlan, decider: str) -> Section:
@@ -121,7 +123,7 @@ def _draw_belief_curve(chosen: ChosenMechanism, spec: PrivacySpec) -> Picture | 
         return None
     value_counts = zip(make_labels(chosen.histogram.values), chosen.histogram.counts, strict=True)
     shares = {name: count / max(chosen.histogram.total, 1) for name, count in value_counts}
-    is_any_prior = chosen.mechanism.guarantee is Guarantee.ANY_PRIOR
+    is_any_prior = chosen.mechanism.guarantee.covers_all_statements
     belief_bound = BeliefBound.of(spec.bound, shares, is_any_prior=is_any_prior)
     return Picture(partial(draw_posterior_by_prior, belief_bound))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sfumato._core.random_draws import Draws
-from sfumato._figures.number_format import format_upper_factor
+from sfumato._figures.number_format import format_percent, format_upper_factor
 from sfumato._planning.predicted_error import ChosenMechanism, compute_even_error
 from sfumato._profile.table_scan import TableScan
 from sfumato._profile.table_warnings import warn_of_frequent_values
@@ -17,18 +17,18 @@ from sfumato._publish.publication_stops import (
 )
 from sfumato._publish.request import Request
 from sfumato._request.belief_bounds import BreachBound, PrivacySpec
-from sfumato._request.guarantee import Guarantee
 from sfumato._request.warnings import NOTICE_CODES, Notice, NoticeNumber
 from sfumato._risk.attackers.attack_target import Target
 from sfumato._risk.attackers.predictive_columns import (
     ColumnPrediction,
     count_disclosed_records,
 )
+from sfumato._risk.attackers.published_crowds import count_planned_one_valued
 from sfumato.errors import (
     MissingCapabilityError,
 )
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms.capabilities import AttackModel, ErrorPrediction, PlanExplanation
+from sfumato.mechanisms.capabilities import ErrorPrediction, PlanExplanation
 
 if TYPE_CHECKING:  # it builds releases, which need plans
     pass
@@ -100,15 +100,36 @@ def list_plan_notices(chosen: ChosenMechanism, spec: PrivacySpec, column: str) -
     notices = [Notice("mechanism-chosen", chosen.reason)] if chosen.reason and chosen.alternatives else []
     if spec.bound is not None and spec.bound.person_amplification > LARGEST_USUAL_AMPLIFICATION:
         notices.append(_make_weak_bound_notice(spec.bound))
-    if spec.bound is not None and chosen.mechanism.guarantee is Guarantee.ANY_PRIOR:
+    if spec.bound is not None and chosen.mechanism.guarantee.covers_all_statements:
         notices += warn_of_frequent_values(chosen.histogram, spec.bound, column)
         notices += [] if spec.rows == 1 else [_make_shared_bound_notice(chosen, spec.bound)]
-    for capability in (ErrorPrediction, PlanExplanation, AttackModel):
+    for capability in (ErrorPrediction, PlanExplanation, *chosen.mechanism.attack_capabilities):
         try:
             chosen.mechanism.require(capability)
         except MissingCapabilityError as error:
             notices.append(Notice("capability-missing", str(error), None, {"capability": error.capability}))
     return [*notices, *(replace(remark, column=column) for remark in chosen.remarks)]
+
+
+def list_crowd_notices(chosen: ChosenMechanism, table_survey: TableScan, column: str) -> list[Notice]:
+    """The notice about people in small groups with one value, if the mechanism publishes counts of groups."""
+    if chosen.mechanism.crowd_counts is None:
+        return []
+    people, total = count_planned_one_valued(chosen, table_survey.sample), table_survey.histogram.total
+    if people is None:
+        sentence = (
+            f"people in small groups with one value of {column!r} were not counted, because the table has more than "
+            f"{table_survey.sample.records:,} records. `sfumato audit` counts them after publishing."
+        )
+        return [Notice("one-valued-groups", sentence, column, {"total": total})]
+    if not people:
+        return []
+    sentence = (
+        f"{people:,} people ({format_percent(people / total)} of all) are in published counts of fewer than 11 people "
+        f"who all have the same {column!r}. Counts disclose such a shared value more clearly than records. Use wider "
+        "ranges (`ranges=`), count only larger groups (`smallest_crowd=11`), or publish records (`records=True`)."
+    )
+    return [Notice("one-valued-groups", sentence, column, {"people": people, "total": total})]
 
 
 def _make_weak_bound_notice(bound: BreachBound) -> Notice:

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +16,15 @@ import pyarrow as pa
 
 from sfumato._core.cell_values import find_field_type, format_value_count, split_value
 from sfumato._core.random_draws import Draws
+from sfumato._core.software_version import read_software_version
 from sfumato._document.document import Alerts, Document, Section
 from sfumato._document.notebook_document import render_notebook
 from sfumato._engines.engine import Engine
 from sfumato._engines.shuffle import Layout
 from sfumato._engines.spark_engine import choose_engine
 from sfumato._parquet.parquet_writer import write_table
+from sfumato._perturb.count_table import make_count_tables
+from sfumato._perturb.crowd_counts import Crowds, find_crowds
 from sfumato._perturb.perturbation import Rewrite
 from sfumato._perturb.record_writer import write_records
 from sfumato._planning.plan_file import PlanFile, claim_plan_file
@@ -40,7 +42,6 @@ from sfumato._publish.publication_plan import (
     survey_table,
 )
 from sfumato._publish.request import Request
-from sfumato._query.bound_coverage import estimate_bound_coverage
 from sfumato._query.release import Release
 from sfumato._records import SideTable
 from sfumato._records.column_codes import Field, SensitiveColumns, convert_to_arrow
@@ -215,8 +216,18 @@ def build_release(  # noqa: PLR0913 - the parts of a publication
     """
     folder.mkdir()
     manifest = _make_manifest(request, survey, rewrite, description)
-    side_table = _make_side_table(rewrite, manifest)
-    written_records = write_records(engine, survey, rewrite, folder, side_table=side_table, on_read=on_read)
+    crowds = find_crowds(engine, survey, rewrite.mechanism, rewrite.plan)
+    if crowds is not None:
+        rewrite = replace(rewrite, crowd_index=crowds.index)
+    written_records = write_records(
+        engine,
+        survey,
+        rewrite,
+        folder,
+        side_tables=_make_side_tables(rewrite, manifest, crowds),
+        people_in_crowds=0 if crowds is None else crowds.total,
+        on_read=on_read,
+    )
     manifest = replace(manifest, file_rows=written_records.rows, has_copies=as_csv)
     _describe(folder, manifest, survey, engine, written_records.digests)
 
@@ -230,14 +241,16 @@ def _report_notices(
     check_notices(notices, fatal_codes)
 
 
-def _make_side_table(rewrite: Rewrite, manifest: Manifest) -> SideTable | None:
-    """Lists the values of each bucket, for mechanisms that publish buckets."""
+def _make_side_tables(rewrite: Rewrite, manifest: Manifest, crowds: Crowds | None) -> list[SideTable]:
+    """The tables of counts, or the values of each bucket, for mechanisms that publish crowds or buckets."""
+    if crowds is not None:
+        return make_count_tables(crowds, rewrite)
     bucket_table = rewrite.mechanism.bucket_table
     if bucket_table is None:
-        return None
-    return rewrite.encoding.make_side_table(
-        rewrite.sensitive, manifest.naming, bucket_table.list_contents(rewrite.plan)
-    )
+        return []
+    contents = bucket_table.list_contents(rewrite.plan)
+    side_table = rewrite.encoding.make_side_table(rewrite.sensitive, manifest.naming, contents)
+    return [] if side_table is None else [side_table]
 
 
 def _choose_draws(repeated_plan: PlanFile | None, test_key: str | None) -> Draws:
@@ -307,16 +320,18 @@ def _describe(folder: Path, manifest: Manifest, survey: TableScan, engine: Engin
         write_copy(tuple(folder / table for table in tables), folder / name, manifest.encoding, manifest.naming)
     # Computed from the manifest in the form in which it is read, so that `verify` gets the same result.
     published = parse_manifest(manifest.to_json(folder, known_digests=dict.fromkeys(manifest.files, "")))
-    coverage = estimate_bound_coverage(Release(folder, published, folder))
+    release = Release(folder, published, folder)
+    coverage = release.bound_coverage
     sentence = "" if coverage is None else coverage.sentence
-    (folder / README).write_bytes(make_readme(published, survey.histogram.total, sentence).encode())
+    readme = make_readme(published, survey.histogram.total, sentence, people_in_counts=release.people_in_counts)
+    (folder / README).write_bytes(readme.encode())
     manifest_text = json.dumps(
         manifest.to_json(folder, engine.map_items, digests), indent=2, ensure_ascii=False, allow_nan=False
     )
     (folder / MANIFEST).write_text(manifest_text + "\n", encoding="utf-8")
     with ThreadPoolExecutor(1) as executor:
         disk_sync = executor.submit(sync, *(folder / name for name in digests))  # waits only for the disk
-        verification = verify_folder(folder, engine.map_items, are_ours=True)
+        verification = verify_folder(folder, engine.map_items, own_release=release)
         disk_sync.result()
     for check in verification.checks:
         if not check.has_passed and check.name != FITNESS:
@@ -344,7 +359,7 @@ def _make_manifest(request: Request, survey: TableScan, rewrite: Rewrite, descri
         published_levels=request.schema.publish_at,
         hierarchies={} if hierarchy is None else {request.schema.sensitive_name: hierarchy},
         nulls=request.schema.nulls.value,
-        software=version("sfumato"),
+        software=read_software_version(),
         is_test=rewrite.draws.is_test,
         cell_column=rewrite.cell_name if rewrite.encoding.has_cells else None,
         description=description,

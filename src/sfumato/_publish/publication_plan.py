@@ -27,7 +27,8 @@ from sfumato._profile.recoding_search import (
     search_recodings,
 )
 from sfumato._profile.table_scan import TableScan, scan_table
-from sfumato._publish.plan_notices import list_column_notices, list_plan_notices
+from sfumato._publish.coarse_tables import measure_coarse_tables
+from sfumato._publish.plan_notices import list_column_notices, list_crowd_notices, list_plan_notices
 from sfumato._publish.planned_columns import PlannedColumn, list_planned_columns
 from sfumato._publish.planning_draws import choose_planning_draws
 from sfumato._publish.publication_stops import (
@@ -254,6 +255,7 @@ def plan(
         mechanism=repeated_mechanism or request.mechanism,
         guarantee=request.guarantee,
         options=_select_options(request, repeated_mechanism),
+        records=request.records,
     )
     gains = compute_gains(publication_plan.choice, choose_again)
     publication_plan = replace(
@@ -301,8 +303,17 @@ def attack_plan(
         folder, draws = Path(name), make_draws(seed)
         engine = engine or choose_engine(request.table)
         request, table_survey = survey_table(request, open_table(request, folder, engine), engine, folder, draws)
-    histogram, mechanism_name, options = table_survey.histogram, request.mechanism, request.options
-    chosen = choose(histogram, request.spec, draws, mechanism_name, guarantee=request.guarantee, options=options)
+    mechanism_name, options = request.mechanism, request.options
+    histogram = measure_coarse_tables(request, table_survey)
+    chosen = choose(
+        histogram,
+        request.spec,
+        draws,
+        mechanism_name,
+        guarantee=request.guarantee,
+        options=options,
+        records=request.records,
+    )
     targets = make_targets(table_survey.sample, table_survey.sensitive, request.spec.resolve(table_survey.histogram))
     setups = make_planned_setups(chosen, table_survey.sample, table_survey.sensitive, targets, seed)
     second_setups: list[AttackSetup | None] = [None] * len(setups)
@@ -343,13 +354,14 @@ def make_publication_plan(
 ) -> PublicationPlan:
     """Choose a plan, and analyse its risks. If a release is repeated, its mechanism is used."""
     chosen = choose(
-        table_survey.histogram,
+        measure_coarse_tables(request, table_survey),
         request.spec,
         draws,
         mechanism or request.mechanism,
         guarantee=request.guarantee,
         options=_select_options(request, mechanism),
         rivals=rivals,
+        records=request.records,
     )
     targets = make_targets(table_survey.sample, table_survey.sensitive, request.spec.resolve(table_survey.histogram))
     accepted = [column.name for column in table_survey.columns if request.accepted_risks.accepts_column(column.name)]
@@ -363,6 +375,7 @@ def make_publication_plan(
         *list_mechanism_stops(request, table_survey, chosen, exposures),
         *list_column_notices(request, table_survey, targets, column_predictions, stops),
         *list_plan_notices(chosen, request.spec, request.schema.sensitive_name),
+        *list_crowd_notices(chosen, table_survey, request.schema.sensitive_name),
     ]
     return PublicationPlan(
         chosen,

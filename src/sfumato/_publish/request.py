@@ -43,6 +43,10 @@ class Request:
     mechanism: str = AUTO
     guarantee: str | None = None
     """`any-prior`, `marginal-prior`, or None for that of the named mechanism (any-prior without one)."""
+    records: bool = False
+    """Whether each person gets a protected record. Otherwise people with equal public columns may be published as
+    counts, if this has much less error.
+    """
     read: ReadOptions = DEFAULT_READ_OPTIONS
     """The options for reading the table."""
     options: Mapping[str, Any] = field(default_factory=lambda: NO_OPTIONS)
@@ -119,7 +123,11 @@ class Request:
         if self.mechanism != AUTO:
             return [self.mechanism] if self.mechanism in REGISTRY else []
         own_mechanisms = (mechanism for name, mechanism in REGISTRY.items() if name not in REGISTRY.added_names)
-        return [mechanism.name for mechanism in own_mechanisms if isinstance(self.spec, mechanism.accepted_requests)]
+        return [
+            mechanism.name
+            for mechanism in own_mechanisms
+            if isinstance(self.spec, mechanism.accepted_requests) and not (self.records and mechanism.crowd_counts)
+        ]
 
     @property
     def digest(self) -> str:
@@ -159,6 +167,7 @@ class Request:
                 if self.schema.patterns
                 else {}
             ),
+            **({"records": True} if self.records else {}),
             **({"each_row_is_a_person": True} if self.schema.each_row_is_a_person else {}),
             **({"accept_telling": sorted(self.accept_disclosing)} if self.accept_disclosing else {}),
             **({"accept_exposure": True} if self.accept_exposure else {}),

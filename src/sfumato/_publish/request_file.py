@@ -90,7 +90,7 @@ REQUEST_KEYS: Mapping[str, RequestKey] = {
     **{name: RequestKey(name) for name in ("surplus", "one_row", "nulls", "encoding", "decimal")},
     **{name: RequestKey(name) for name in ("mechanism", "guarantee", "breach_limit", "unique_limit")},
     **{name: RequestKey(name) for name in ACCEPTED_RISKS},
-    "each_row_is_a_person": RequestKey("each_row_is_a_person", bool),
+    **{name: RequestKey(name, bool) for name in ("each_row_is_a_person", "records")},
 }
 """The keys of the request itself, besides its bound and the options of mechanisms."""
 COMMAND_KEYS: Mapping[str, RequestKey] = {

@@ -18,12 +18,15 @@ from sfumato._core.array_types import Codes, Counts, Floats, Indices, Mask, UInt
 from sfumato._core.cell_values import Value, build_domain_array, split_value
 from sfumato._core.markdown import format_as_code
 from sfumato._records.bit_masks import BitWords
-from sfumato._records.column_codes import CodedRows, Field, PublishedColumn, SensitiveColumns, TableColumn
-from sfumato._records.tally import Holdings, Key, Scan, Scanner, Tally, WeightTallies
+from sfumato._records.column_codes import CodedColumn, CodedRows, Field, PublishedColumn, SensitiveColumns, TableColumn
+from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name
+from sfumato._records.tally import Holdings, Key, Scan, Scanner, SideContents, Tally, WeightTallies
 from sfumato._request.schema import COMPOUND_MARK
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
+
+    from sfumato._records.crowd_lines import CrowdTable
 
 DATA_FILE = "data.parquet"
 """The default name of the file with the records."""
@@ -67,6 +70,31 @@ class CellContents:
     """The number of lines."""
     iter_batches: Callable[[int], Iterator[tuple[UInts, UInts, UInts]]]
     """Yields the lines in batches of about this size."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdBatch:
+    """Some neighbouring crowds: people with equal public columns whose counts are published."""
+
+    public_codes: Sequence[Codes]
+    """The code of each crowd in each public column."""
+    people: Counts
+    """The number of people in each crowd."""
+    noisy: Counts
+    """The noisy count of each value (columns) in each crowd (rows)."""
+    estimates: Floats
+    """The estimated counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdContents:
+    """The published counts of all crowds, in the order of their public columns."""
+
+    public: Sequence[CodedColumn]
+    size: int
+    """The number of crowds."""
+    iter_batches: Callable[[int], Iterator[CrowdBatch]]
+    """Yields batches of about this number of crowds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +193,33 @@ class Counter(Protocol):
         """Loads all records into memory."""
         ...
 
+    def count_group_members(self, read: RecordReader, size: int, groups: pa.Table) -> Counts:
+        """For each row of a small table with some public columns, the members of the sets of its records.
+
+        The last column has the number of its records.
+        """
+        ...
+
+    def number_rows(self, table: pa.Table, groups: pa.Table) -> Indices:
+        """For each row of a small table, the row of another one that has the same values; -1 without one."""
+        ...
+
+    def find_whole_groups(
+        self, groups: pa.Table, people: Counts, others: pa.Table, other_people: Counts
+    ) -> tuple[Indices, Indices]:
+        """The groups of which each condition selects all people, condition after condition.
+
+        The people of a group are records, or are counted in another small table, which has all public columns.
+        """
+        ...
+
+    def find_rows(self, table: pa.Table, rows: int) -> tuple[Indices, Indices]:
+        """The rows of a small table with the public columns that satisfy each condition, condition after condition.
+
+        The second array has the first position of each condition, and last the number of positions.
+        """
+        ...
+
 
 class RecordEncoding(ABC):
     """The published form of the sensitive columns of a record."""
@@ -172,11 +227,27 @@ class RecordEncoding(ABC):
     CELL_COLUMN: ClassVar[str] = "cell"
     """The usual name of the column with a record's sub-table or bucket."""
     FILES: ClassVar[tuple[str, ...]] = (DATA_FILE,)
-    """The tables of a release, the records first."""
+    """The tables of every release, the records first."""
+    OPTIONAL_FILES: ClassVar[tuple[str, ...]] = ()
+    """Further tables that a release may have."""
     WARNING: ClassVar[str]
     """A warning against a wrong use of the records."""
+    TOOL_QUERY_HINT: ClassVar[str] = """\
+With any SQL tool, add up the weights of `weights.parquet`. The sum is an unbiased count. It may be negative if the
+true count is small. This DuckDB query counts the records with one value; add conditions on other columns with `AND`:"""
+    """Explains the query of `write_tool_query` in Markdown."""
     IS_READABLE_VALUE: ClassVar[bool] = False
     """Whether each record publishes one value of the domain in readable form."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The tables of this release, the records first."""
+        return self.FILES
+
+    @property
+    def has_coarse_tables(self) -> bool:
+        """Whether some tables count people again who are in another table."""
+        return False
 
     @property
     def has_cells(self) -> bool:
@@ -210,6 +281,10 @@ class RecordEncoding(ABC):
         """Builds the table beside the records from the planned contents; None if the encoding has no such table."""
         return None
 
+    def make_count_tables(self, sensitive: SensitiveColumns, contents: Sequence[CrowdContents]) -> list[SideTable]:
+        """Builds the table of the counts of crowds, and the coarse tables; none if the encoding has no such tables."""
+        return []
+
     # ------------------------------------------------------------------------------------------------------- describing
 
     @abstractmethod
@@ -223,6 +298,14 @@ class RecordEncoding(ABC):
     @abstractmethod
     def describe(self, subject: str, naming: Naming) -> str:
         """Describes the encoding in Markdown. The subject of the sentence names the protected columns."""
+
+    def describe_size(self, data: str, rows: int, counted: int, unit: str) -> str:
+        """Says how many records the release has, in Markdown. `counted` of these people are in a table beside them."""
+        return f"`{data}` has {rows:,} records."
+
+    def write_tool_query(self, amount: str, source: str, naming: Naming, public: Sequence[str], condition: str) -> str:
+        """SQL that adds up an amount of each record `d` of the source, and what a table beside the records has."""
+        return f"SELECT COALESCE(SUM({amount}), 0)\n{source}"
 
     def list_places(self, size: int) -> Sequence[int]:
         """The domain indices that some record can publish."""
@@ -258,6 +341,41 @@ class RecordEncoding(ABC):
 
     # --------------------------------------------------------------------------------------------------------- counting
 
+    def list_count_files(self, public: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The tables of published counts of people, each with its public columns; the first has all of them."""
+        return {}
+
+    def list_query_files(self) -> tuple[str, ...]:
+        """The tables beside the records that queries read."""
+        return ()
+
+    def write_query_tables(self, naming: Naming, public: Sequence[str], records: str, folder: Path) -> tuple[str, ...]:
+        """SQL that makes the tables of a session: all columns of the records, and the public columns for analysts.
+
+        `records` is SQL of the record files.
+        """
+        columns = ", ".join(map(quote_name, public))
+        return (
+            f"CREATE VIEW {RECORDS} AS SELECT * FROM {records}",
+            f"CREATE VIEW {TABLE} AS SELECT {columns} FROM {RECORDS}",
+        )
+
+    def write_crowds(self, naming: Naming, public: Sequence[str], table: str) -> str | None:
+        """SQL of the groups of people whose counts a table has instead of records; None if all people have records.
+
+        The columns are the public columns as c0, c1, ..., the number of people, and the number of the group.
+        """
+        return None
+
+    def count_people_beside(self, naming: Naming, folder: Path) -> int:
+        """The number of people who are counted in a table beside the records."""
+        crowds = self.read_crowds(naming, folder)
+        return 0 if crowds is None else int(crowds.people.sum())
+
+    def read_crowds(self, naming: Naming, folder: Path) -> CrowdTable | None:
+        """Reads the counts of people with equal public columns; None if the encoding has no such table."""
+        return None
+
     @abstractmethod
     def make_reader(self, naming: Naming) -> RecordReader:
         """Returns the reader from record columns to codes."""
@@ -284,6 +402,6 @@ class RecordEncoding(ABC):
         """Reads the table beside the records, line by line in its order; None if there is no such table."""
         return None
 
-    def read_holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings | None:
-        """Reads the contents of the buckets, if any, and checks that they match the number of records."""
+    def read_holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> SideContents | None:
+        """Reads the contents of the buckets or crowds, if any, and checks that they match the number of records."""
         return None

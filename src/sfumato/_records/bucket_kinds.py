@@ -16,7 +16,7 @@ import pyarrow as pa
 from sfumato._core.array_types import Amounts, Codes, Counts, Floats, Indices
 from sfumato._records import RecordsInMemory
 from sfumato._records.certain_count_bounds import CertainBounds
-from sfumato._records.tally import Holdings, Tally
+from sfumato._records.tally import Holdings, SideContents, Tally
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -138,7 +138,7 @@ class InMemoryTally(Tally):
             self, counts=self.counts[lines], rows=self.rows[lines], condition_numbers=self.condition_numbers[lines]
         )
 
-    def attach_context(self, release_tally: Tally | None, holdings: Holdings | None) -> Tally:
+    def attach_context(self, release_tally: Tally | None, contents: SideContents | None) -> Tally:
         """Returns the tally unchanged, because it already has the contents of the buckets."""
         return replace(self, release_tally=release_tally)
 

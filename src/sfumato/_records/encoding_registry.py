@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sfumato._records import RecordEncoding
 from sfumato._records.bucket_records import BucketEncoding
+from sfumato._records.crowd_records import CrowdEncoding
 from sfumato._records.level_set_records import LevelSetEncoding
 from sfumato._records.member_columns import MemberColumnEncoding
 from sfumato._records.set_records import SetEncoding
@@ -14,10 +15,11 @@ ENCODINGS: tuple[type[RecordEncoding], ...] = (
     SetEncoding,
     MemberColumnEncoding,
     LevelSetEncoding,
+    CrowdEncoding,
     BucketEncoding,
 )
 
-TABLES = tuple(dict.fromkeys(file for kind in ENCODINGS for file in kind.FILES))
+TABLES = tuple(dict.fromkeys(file for kind in ENCODINGS for file in (*kind.FILES, *kind.OPTIONAL_FILES)))
 """All tables that an encoding may have, except the weights."""
 
 RECORD_FILES = tuple(dict.fromkeys(kind.FILES[0] for kind in ENCODINGS))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,9 @@ from sfumato._core.array_types import Amounts, Counts, Floats, Indices
 from sfumato._core.cell_values import Value
 from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name
 from sfumato.errors import InternalError, QueryError
+
+if TYPE_CHECKING:
+    from sfumato._records.crowd_lines import CrowdLines
 
 MOST_CELLS = 1 << 26
 """The largest product of groups and domain values. A larger answer would fill the memory, and be too long to read."""
@@ -43,8 +47,16 @@ class DerivedCache:
         return result
 
 
+class SideContents(ABC):
+    """The contents of a table beside the records, which estimators need beside a tally."""
+
+    @abstractmethod
+    def attach_to(self, tally: Tally, release_tally: Tally | None) -> Tally:
+        """The tally with these contents."""
+
+
 @dataclass(frozen=True, eq=False)
-class Holdings(DerivedCache):
+class Holdings(DerivedCache, SideContents):
     """The contents of buckets, with a line for each bucket and value. Buckets with equal contents may be merged."""
 
     buckets: Counts
@@ -121,6 +133,8 @@ class Tally(DerivedCache):
     """The contents of the buckets, if counts are by bucket."""
     parts: Sequence[tuple[Tally, float]] = ()
     """The weighted tallies whose sum is this tally; empty for a counted tally."""
+    crowds: CrowdLines | None = None
+    """The selected groups of people with published counts, if the release has such groups."""
 
     @classmethod
     def of_symbols(cls, counts: Amounts) -> Tally:
@@ -136,15 +150,16 @@ class Tally(DerivedCache):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def attach_context(self, release_tally: Tally | None, holdings: Holdings | None) -> Tally:
+    def attach_context(self, release_tally: Tally | None, contents: SideContents | None) -> Tally:
         """The tally with further information for estimators."""
         return (
-            replace(self, release_tally=release_tally) if holdings is None else holdings.attach_to(self, release_tally)
+            replace(self, release_tally=release_tally) if contents is None else contents.attach_to(self, release_tally)
         )
 
     def take(self, lines: Indices) -> Tally:
         """The tally of some of the conditions."""
-        return replace(self, counts=self.counts[lines], rows=self.rows[lines])
+        crowds = None if self.crowds is None else self.crowds.take(lines)
+        return replace(self, counts=self.counts[lines], rows=self.rows[lines], crowds=crowds)
 
     @staticmethod
     def combine(parts: Sequence[tuple[Tally, float]]) -> Tally:
@@ -154,7 +169,9 @@ class Tally(DerivedCache):
         counts, rows = (
             np.asarray(sum(getattr(part, name) * factor for part, factor in parts)) for name in ("counts", "rows")
         )
-        return replace(parts[0][0], counts=counts, rows=rows, parts=tuple(parts))
+        lines = [(part.crowds, factor) for part, factor in parts if part.crowds is not None]
+        crowds = type(lines[0][0]).combine(lines) if lines else None
+        return replace(parts[0][0], counts=counts, rows=rows, parts=tuple(parts), crowds=crowds)
 
     def count_in_buckets(self, places: Indices) -> tuple[Floats, Floats, Floats]:
         """The buckets with one of the values: their sizes, numbers of matches, and selected records by condition."""

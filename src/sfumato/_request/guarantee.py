@@ -14,6 +14,7 @@ class Guarantee(StrEnum):
     """The kinds of guarantee, each with a sentence about its reach."""
 
     ANY_PRIOR = "any-prior"
+    ANY_PRIOR_COUNTED = "any-prior-counted"
     SINGLE_VALUES = "single-values"
     MARGINAL_PRIOR = "marginal-prior"
     BUCKET_ONLY = "bucket-only"
@@ -32,15 +33,24 @@ class Guarantee(StrEnum):
     @property
     def is_for_everybody(self) -> bool:
         """Whether it holds for any prior knowledge of an attacker; otherwise only for knowledge of frequencies."""
-        return self in (Guarantee.ANY_PRIOR, Guarantee.SINGLE_VALUES)
+        return self in (Guarantee.ANY_PRIOR, Guarantee.ANY_PRIOR_COUNTED, Guarantee.SINGLE_VALUES)
+
+    @property
+    def covers_all_statements(self) -> bool:
+        """Whether it holds for any prior knowledge and for every statement about a person's value."""
+        return self in (Guarantee.ANY_PRIOR, Guarantee.ANY_PRIOR_COUNTED)
 
     def is_weaker_than(self, other: Guarantee) -> bool:
         """Whether this guarantee covers fewer attackers or fewer statements than the other, with the same bound."""
         return _rank_guarantee(self) < _rank_guarantee(other)
 
     def covers(self, other: Guarantee) -> bool:
-        """Whether this guarantee implies the other one, as one for every prior implies one for the marginal prior."""
-        return self is other or (self is Guarantee.ANY_PRIOR and other is Guarantee.MARGINAL_PRIOR)
+        """Whether this guarantee has at least the reach of the other, for the same bound.
+
+        The two guarantees for every prior have the same reach. They differ in the belief before the release.
+        """
+        is_within_reach = other is Guarantee.MARGINAL_PRIOR or other.covers_all_statements
+        return self is other or (self.covers_all_statements and is_within_reach)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,11 @@ _SENTENCES = {
         "whatever an attacker knew before, one published value multiplies or divides the odds of any statement about "
         "a person's value by no more than the bound allows. The design does not depend on anybody's value."
     ),
+    Guarantee.ANY_PRIOR_COUNTED: (
+        "whatever an attacker knew before, the fact that a person was counted multiplies or divides the odds of any "
+        "statement about the person's value by no more than the bound allows. The design does not depend on "
+        "anybody's value."
+    ),
     Guarantee.SINGLE_VALUES: (
         "whatever an attacker knew before, one published value multiplies the odds of any single value by no more "
         "than that value's bound allows. Statements about several values are not covered, and the design may depend "
@@ -105,6 +120,11 @@ _LIMITS = {
         "confidence that was above the prior before has no fixed limit; only the factor by which its odds can rise is "
         "limited."
     ),
+    Guarantee.ANY_PRIOR_COUNTED: (
+        "The guarantee limits what counting one person adds to an attacker's knowledge. People who are tied to each "
+        "other and have equal public columns are less protected than by records. A confidence that was above the prior "
+        "before has no fixed limit; only the factor by which its odds can rise is limited."
+    ),
     Guarantee.SINGLE_VALUES: (
         "Statements about several values are not covered, and the design may depend on counts from the table."
     ),
@@ -128,6 +148,6 @@ def _rank_guarantee(guarantee: Guarantee) -> int:
 
     First is every attacker and statement, then every attacker and single values, then few attackers.
     """
-    if guarantee is Guarantee.ANY_PRIOR:
+    if guarantee.covers_all_statements:
         return 2
     return 1 if guarantee.is_for_everybody else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,9 @@ from sfumato._core.small_text_files import LONGEST_VALUE, read_csv_records
 from sfumato._request.hierarchy import Hierarchy
 from sfumato.errors import SchemaError
 
+ClassSizes = tuple[tuple[int, int], ...]
+"""Sizes of groups of people with equal public columns, each with the number of such groups."""
+
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
@@ -28,6 +31,15 @@ class Histogram:
     """The number of values of each column, if several columns are protected separately; empty for one column."""
     hierarchy: Hierarchy | None = None
     """The hierarchy of the values, if one was declared. Its finest level is `values`."""
+    is_declared: bool = False
+    """Whether the values were declared and not taken from the table."""
+    class_sizes: ClassSizes = ()
+    """The sizes of groups of people with equal public columns, each with the number of such groups.
+
+    They are public. Empty without a table.
+    """
+    coarse_sizes: tuple[ClassSizes, ...] = ()
+    """The same by the columns of each coarse table that is requested; estimates if the table is large."""
 
     def __post_init__(self) -> None:
         if len(self.values) != len(self.counts):
@@ -103,7 +115,8 @@ class Histogram:
                 code="value-outside-domain",
                 fields={"values": len(unnamed_values)},
             )
-        return Histogram.of(declared.domain, [counts.get(value, 0) for value in declared.domain], (), declared)
+        aligned = Histogram.of(declared.domain, [counts.get(value, 0) for value in declared.domain], (), declared)
+        return replace(aligned, is_declared=True, class_sizes=self.class_sizes)
 
     def group_by_level(self, number: int) -> Histogram:
         """The counts of the groups of a level, with the part of the hierarchy above them."""
@@ -111,7 +124,8 @@ class Histogram:
             raise SchemaError("there is no hierarchy to group the counts by.", code="no-hierarchy")
         groups, places = self.hierarchy.list_groups(number), self.hierarchy.list_group_places(number)
         counts = np.bincount(places, weights=self.counts, minlength=len(groups)).astype(np.int64)
-        return Histogram.of(groups, counts.tolist(), (), self.hierarchy.start_at(number))
+        grouped = Histogram.of(groups, counts.tolist(), (), self.hierarchy.start_at(number))
+        return replace(grouped, is_declared=self.is_declared, class_sizes=self.class_sizes)
 
     def count_within(self, share: Fraction) -> int:
         """The number of records whose value has at most this share, compared in integers."""

@@ -48,6 +48,7 @@ NOTICE_CODES = (
     "values-uncovered",
     "exposure-above-bound",
     "bound-breached",
+    "one-valued-groups",
 )
 """The codes of notices about any table and any plan; each mechanism lists the codes of its own remarks."""
 
@@ -85,6 +86,7 @@ NOTE_CODES = frozenset(
         "capability-missing",
         "shared-bound",
         "shrunk-is-closer",
+        "counts-published",
     }
 )
 

@@ -43,7 +43,8 @@ def export(  # noqa: PLR0913 - the options of the command
             "weights": weights,
             "renamed": dict(result.renamed_columns),
         }
-        print_json({**report, "formulas": list(result.formula_columns)})
+        people = {} if result.people_column is None else {"people": result.people_column}
+        print_json({**report, **people, "formulas": list(result.formula_columns)})
         return
     if print_options.quiet:
         return
@@ -56,6 +57,8 @@ def _show_result(result: sfumato.ExportedFiles) -> None:
     lines = [
         f"add up {escape(name)} to count {escape(display(value))}" for name, value in result.weight_columns.items()
     ]
+    if result.people_column is not None:
+        lines.append(f"add up {escape(result.people_column)} to count all people: a row may be a group of people")
     lines += [f"{escape(old)} was renamed {escape(new)}" for old, new in result.renamed_columns.items()]
     for line in lines:
         out.print(line, soft_wrap=True, highlight=False)
@@ -65,5 +68,6 @@ def _show_result(result: sfumato.ExportedFiles) -> None:
             f"{format_values(result.formula_columns)} contains text that a spreadsheet reads as a formula (= + - @). "
             "Open the file in a statistics package, or import the column as text.",
         )
-    message = f"{result.rows:,} records written to {escape(str(result.path))}"
+    unit = "records" if result.people_column is None else "rows"
+    message = f"{result.rows:,} {unit} written to {escape(str(result.path))}"
     out.print(f"{message}; the weights add up to the estimated counts", soft_wrap=True, highlight=False)

@@ -102,8 +102,9 @@ def _format_setting(key: str, value: object, section: str, file: RequestFile) ->
         for other in (ROLE_LISTS if key in ROLE_LISTS else ())
         if other != key and (listed := [entry for entry in entries if entry in file.settings.get(other, ())])
     ]
-    additions = [entry for entry in entries if entry not in file.settings.get(key, ())]
-    if key in GROWING_LISTS and key in file.sections and additions:
+    is_growing = key in GROWING_LISTS and key in file.sections
+    additions = [entry for entry in entries if entry not in file.settings.get(key, ())] if is_growing else []
+    if additions:
         text = f"add {', '.join(map(_format_value, additions))} to {key}"
     else:
         text = f"{key} = {_format_value(value)}"

@@ -105,7 +105,9 @@ class TableOptions(OptionGroup):
     one_row: Annotated[
         str | None,
         typer.Option(
-            "--one-row", metavar="WHICH", help="Publish one row of each person: first:COL, last:COL or random."
+            "--one-row",
+            metavar="WHICH",
+            help="Publish one row of each person: the lowest in COL (first:COL), the highest (last:COL), or random.",
         ),
     ] = None
     each_row_is_a_person: Annotated[
@@ -114,6 +116,10 @@ class TableOptions(OptionGroup):
             "--each-row-is-a-person",
             help="State, without a check, that no person has two rows. The release prints your statement.",
         ),
+    ] = False
+    records: Annotated[
+        bool,
+        typer.Option("--records", help="Publish one protected record for each person, and no counts of groups."),
     ] = False
     domain: Annotated[
         list[str],

@@ -210,7 +210,7 @@ def save_page(  # noqa: PLR0913 - all but the release and the place have a defau
     if not print_options.is_silent:
         message = (
             f"written to {render.escape_for_terminal(str(target))}: {ask_page.size / 1e6:,.1f} MB, with the "
-            f"{content_kind} of the release"
+            f"{ask_page.contents_in_words} of the release"
         )
         out.print(message, soft_wrap=True, highlight=False)
     return {

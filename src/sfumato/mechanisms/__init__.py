@@ -11,6 +11,7 @@ from sfumato.errors import InternalError, SpecError
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
 from sfumato.mechanisms._bucketization import buckets
+from sfumato.mechanisms._noisy_counts import noisy_counts_mechanism as noisy_counts
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain
 from sfumato.mechanisms._randomized_response import harmonic_mechanism as harmonic
 from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
@@ -19,8 +20,11 @@ from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     BucketTable,
+    CoarseCounts,
     Coarsening,
     Comparability,
+    CrowdAttackModel,
+    CrowdCounts,
     ErrorPrediction,
     EstimationWeights,
     GroupRisk,
@@ -54,8 +58,11 @@ __all__ = [
     "BrokenPlugin",
     "BrowserEstimator",
     "BucketTable",
+    "CoarseCounts",
     "Coarsening",
     "Comparability",
+    "CrowdAttackModel",
+    "CrowdCounts",
     "Design",
     "ErrorPrediction",
     "EstimationRules",
@@ -90,6 +97,7 @@ REGISTRY: Registry[AnyMechanism] = Registry(
             uniform.MECHANISM,
             subset.MECHANISM,
             levels.MECHANISM,
+            noisy_counts.MECHANISM,
             small_domain.MECHANISM,
             fine_grain.MECHANISM,
             harmonic.MECHANISM,
@@ -139,6 +147,7 @@ def list_broken_plugins() -> tuple[BrokenPlugin, ...]:
 UNNAMED_OPTIONS: dict[str, Json] = {
     "subset": {"form": "bits"},
     "levels": {"levels": None, "importance": None},
+    "noisy-counts": {"smallest_crowd": None, "also_by": None},
     "small-domain": {"merge": "variance", "min_cell": None, "publish_shares": False},
     "fine-grain": {"direction": "upward", "objective": "record"},
     "harmonic": {"direction": "upward"},

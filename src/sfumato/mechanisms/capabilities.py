@@ -13,11 +13,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato._core.array_types import Codes, Counts, Floats, Indices
+from sfumato._core.array_types import Codes, Counts, Floats, Indices, Mask
 from sfumato._core.cell_values import Value
 from sfumato._core.json_types import Json
+from sfumato._core.random_draws import Draws
 from sfumato._records import CellContents, PerturbedRecords
-from sfumato._records.tally import Holdings
+from sfumato._records.tally import SideContents
 from sfumato._request.belief_bounds import BreachBound, PrivacySpec
 from sfumato._request.schema import MergedValues
 from sfumato._request.warnings import Notice
@@ -53,12 +54,12 @@ class ReleaseErrorPrediction(Capability, Generic[DesignT]):
 
     ABILITY = "predict errors from a release alone"
 
-    predict_record_variances: Callable[[DesignT, Holdings | None], tuple[Floats, Floats] | None]
+    predict_record_variances: Callable[[DesignT, SideContents | None], tuple[Floats, Floats] | None]
     """The variance that one record adds to the count of each value: if it has this value, and if it has another.
 
-    The other values are assumed to be equally frequent. The second argument has the contents of the buckets, if there
-    are any. The variance is not finite for a value that cannot be counted. The result is None if the error depends on
-    further facts.
+    The other values are assumed to be equally frequent. The second argument has the contents of buckets or crowds, if
+    there are any. The variance is not finite for a value that cannot be counted. The result is None if the error
+    depends on further facts.
     """
 
 
@@ -189,6 +190,59 @@ class BucketTable(Capability, Generic[PlanT]):
 
     list_contents: Callable[[PlanT], CellContents]
     """Lists the lines of this table."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoarseCounts:
+    """A coarse table beside the counts of crowds: the counts of all people by some of the public columns."""
+
+    columns: tuple[str, ...]
+    """The names of the columns."""
+    draw_noise: Callable[[int, int, Draws], Counts]
+    """The noise of each value (columns) in some groups (rows), given the first group and the number of groups."""
+    estimate: Callable[[Counts, Counts], Floats]
+    """The estimated counts, given the people and the noisy counts of each group."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdCounts(Capability, Generic[PlanT]):
+    """Publishes counts of people with equal public columns, with a noise that looks at no record.
+
+    The engine counts the people and adds the noise. The mechanism never sees a count.
+    """
+
+    ABILITY = "publish counts of people with equal public columns"
+
+    is_crowd: Callable[[PlanT, Counts], Mask]
+    """Whether groups of these sizes publish counts. The sizes are public."""
+    draw_noise: Callable[[PlanT, int, int, Draws], Counts]
+    """The noise of each value (columns) in some crowds (rows), given the first crowd and the number of crowds."""
+    estimate: Callable[[PlanT, Counts, Counts], Floats]
+    """The estimated counts that are published beside the noisy ones, given the people of each crowd."""
+    list_coarse_columns: Callable[[Any], Sequence[tuple[str, ...]]] = lambda options: ()
+    """The columns of each coarse table that the mechanism's options request."""
+    list_coarse_counts: Callable[[PlanT], Sequence[CoarseCounts]] = lambda plan: ()
+    """The coarse tables of a plan, each with noise of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdAttackModel(Capability, Generic[DesignT]):
+    """Gives the distributions with which an attacker learns from the counts of people with equal public columns.
+
+    A mechanism that publishes such counts needs this capability beside the likelihoods of its records.
+    """
+
+    ABILITY = "be attacked by sfumato through its counts, so the attack success is unknown"
+
+    list_noise_probabilities: Callable[[DesignT], Floats]
+    """The probabilities of the noise of one count, from the most negative number to the most positive one."""
+    list_moved_probabilities: Callable[[DesignT], Floats]
+    """The probabilities that the noise of a crowd moves 0, 1, 2, ... units, which is half the sum of its sizes."""
+    compute_count_likelihoods: Callable[[DesignT, Counts], Floats]
+    """The likelihood of each value (columns) of some people (rows), up to a factor for each person.
+
+    The second argument has the noisy counts of each person's crowd minus the true counts of all its other people.
+    """
 
 
 ColumnCounts = Mapping[str, tuple[Sequence[Value], Sequence[int]]]

@@ -20,6 +20,40 @@ DesignT = TypeVar("DesignT", contravariant=True)
 
 
 @dataclass(frozen=True, eq=False)
+class KnownDistributions:
+    """The noise in some counts has a known distribution, which gives their intervals."""
+
+    compute_interval: Callable[..., tuple[float, float]]
+    """Computes the ends of an interval from the number of wanted values, the number of crowds, the noisy count, the
+    number of people, and the level.
+    """
+    crowds: Indices
+    """The number of crowds of each count; 0 where the distribution is not used."""
+    wanted: Indices
+    """The number of wanted values of each count."""
+    noisy: Indices
+    """The noisy counts."""
+
+    def take(self, numbers: Indices) -> KnownDistributions:
+        """The distributions of some of the counts."""
+        return replace(self, crowds=self.crowds[numbers], wanted=self.wanted[numbers], noisy=self.noisy[numbers])
+
+    @staticmethod
+    def concatenate(parts: Sequence[tuple[KnownDistributions | None, int]]) -> KnownDistributions | None:
+        """Joins the distributions of several lists of counts, given the number of counts of each list."""
+        first = next((part for part, _ in parts if part is not None), None)
+        if first is None:
+            return None
+        crowds, wanted, noisy = (
+            np.concatenate(
+                [np.zeros(size, dtype=np.int64) if part is None else getattr(part, name) for part, size in parts]
+            )
+            for name in ("crowds", "wanted", "noisy")
+        )
+        return KnownDistributions(first.compute_interval, crowds, wanted, noisy)
+
+
+@dataclass(frozen=True, eq=False)
 class Moments:
     """Estimates of counts or sums, each between `least` and `most`, with their variances given a true count c.
 
@@ -44,6 +78,8 @@ class Moments:
     """
     unbiased_value: Floats | None = None
     """The numbers to which variances and probabilities refer, if these are not the values themselves."""
+    known: KnownDistributions | None = None
+    """The distributions of the noise, for counts whose intervals need them."""
 
     @classmethod
     def of(  # noqa: PLR0913, PLR0917 - a number with its error and its bounds
@@ -85,7 +121,8 @@ class Moments:
             result = replace(result, chances=np.concatenate([part.hit_chances for part in moments], axis=1))
         if any(part.unbiased_value is not None for part in moments):
             result = replace(result, unbiased_value=np.concatenate([part.centre for part in moments]))
-        return result
+        known = KnownDistributions.concatenate([(part.known, len(part)) for part in moments])
+        return result if known is None else replace(result, known=known)
 
     def __len__(self) -> int:
         return len(self.value)
@@ -132,6 +169,7 @@ class Moments:
             moments,
             chances=chances,
             unbiased_value=None if self.unbiased_value is None else self.unbiased_value[numbers],
+            known=None if self.known is None else self.known.take(numbers),
         )
 
     @property
@@ -185,6 +223,10 @@ class BrowserEstimator:
     script: Path
     numbers: JsonView
     """The numbers of the script: arrays, and everything that JSON can write."""
+    helpers: tuple[Path, ...] = ()
+    """Scripts that define what this script uses."""
+    note: str | None = None
+    """How the answers of a page without records differ from those of Python."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ from sfumato.mechanisms.capabilities import (
     Capability,
     Coarsening,
     Comparability,
+    CrowdAttackModel,
+    CrowdCounts,
     ErrorPrediction,
     EstimationWeights,
     GroupRisk,
@@ -144,6 +146,8 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     bucket_table: BucketTable[PlanT] | None = None
     coarsening: Coarsening[SpecT, OptionsT] | None = None
     several_columns: SeveralColumns | None = None
+    crowd_counts: CrowdCounts[PlanT] | None = None
+    crowd_attack_model: CrowdAttackModel[DesignT] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickles a mechanism by its name."""
@@ -172,6 +176,16 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
         if capability_functions is None:
             raise self.make_missing_error(capability.__name__, capability.ABILITY)
         return cast(CapabilityT, capability_functions)
+
+    @property
+    def attack_capabilities(self) -> tuple[type[Capability], ...]:
+        """The capabilities that attacks need: one for records, and one for counts if the mechanism publishes counts."""
+        return (AttackModel,) if self.crowd_counts is None else (AttackModel, CrowdAttackModel)
+
+    def check_attackable(self) -> None:
+        """Raises MissingCapabilityError if the attack success would be unknown, or known for some people only."""
+        for capability in self.attack_capabilities:
+            self.require(capability)
 
     def make_missing_error(self, capability: str, ability: str) -> MissingCapabilityError:
         """Makes the error for a missing capability of this mechanism."""
@@ -203,6 +217,8 @@ CAPABILITIES: Mapping[type[Capability], str] = {
     BucketTable: "bucket_table",
     Coarsening: "coarsening",
     SeveralColumns: "several_columns",
+    CrowdCounts: "crowd_counts",
+    CrowdAttackModel: "crowd_attack_model",
 }
 """All capabilities, each with its field of a mechanism."""
 

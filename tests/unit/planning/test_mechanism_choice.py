@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +17,8 @@ from accepted import ALL_ACCEPTED
 from refusals import refuses
 from selection import examples
 from sfumato._core.random_draws import Draws
-from sfumato._planning.mechanism_choice import choose
-from sfumato._planning.predicted_error import ChosenMechanism
+from sfumato._planning.mechanism_choice import COUNTS_ERROR_SHARE, choose
+from sfumato._planning.predicted_error import ChosenMechanism, compute_even_error
 from sfumato._publish.request import Request
 from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, Tolerance
 from sfumato._request.histogram import Histogram
@@ -286,3 +288,64 @@ def test_bounds_that_let_nothing_be_told_are_refused(name: str) -> None:
 def test_options_of_no_mechanism_are_refused(name: str) -> None:
     with refuses(SpecError, "unknown-mechanism", mechanism=name):
         choose({"flu": 1, "HIV": 1}, BOUND, DRAWS, options={name: fine_grain.Options()})
+
+
+# ----------------------------------------------------------------------------------------------- counts of equal people
+
+
+def with_groups(histogram: Histogram, *sizes: tuple[int, int], is_declared: bool = True) -> Histogram:
+    """The counts, with sizes of groups of people with equal public columns."""
+    return replace(histogram, is_declared=is_declared, class_sizes=sizes)
+
+
+FEW_VALUES = Histogram.of(list("abcdef"), [300, 300, 200, 100, 60, 40])
+ONE_TO_THIRD = BreachBound("1/10", "1/3")
+
+
+def chosen_for(histogram: Histogram, **asked: Any) -> str:
+    return choose(histogram, ONE_TO_THIRD, Draws.for_planning(), **asked).mechanism.name
+
+
+def test_counts_are_taken_where_they_have_at_most_seven_tenths_of_the_error() -> None:
+    grouped, alone = with_groups(FEW_VALUES, (50, 20)), with_groups(FEW_VALUES, (1, 1000))
+    assert chosen_for(grouped) == "noisy-counts"
+    assert chosen_for(alone) == "uniform"
+    shares = []
+    for size in (1, 2, 3, 4, 6, 10, 50):
+        histogram = with_groups(FEW_VALUES, (size, 1200 // size), (1, 200))
+        plans = choose(histogram, ONE_TO_THIRD, Draws.for_planning(), rivals=True)
+        errors = {
+            each.mechanism.name: compute_even_error(
+                each.mechanism, ONE_TO_THIRD, each.mechanism.options(), Draws.for_planning(), histogram
+            )
+            for each in (plans, *plans.alternatives)
+        }
+        share = (errors["noisy-counts"] or 0) / (errors["uniform"] or 1)
+        assert (plans.mechanism.name == "noisy-counts") == (share <= COUNTS_ERROR_SHARE)
+        shares.append(share)
+    assert min(shares) < COUNTS_ERROR_SHARE < max(shares)
+
+
+def test_counts_are_never_taken_against_the_will_or_without_a_declared_domain() -> None:
+    grouped = with_groups(FEW_VALUES, (50, 20))
+    assert chosen_for(grouped, records=True) == "uniform"
+    assert chosen_for(with_groups(FEW_VALUES, (50, 20), is_declared=False)) == "uniform"
+    assert chosen_for(with_groups(FEW_VALUES)) == "uniform"
+    with refuses(SpecError, "records-not-published", mechanism="noisy-counts"):
+        chosen_for(grouped, mechanism="noisy-counts", records=True)
+    with refuses(InfeasibleError, "counts-without-domain"):
+        chosen_for(with_groups(FEW_VALUES, (50, 20), is_declared=False), mechanism="noisy-counts")
+
+
+def test_choice_of_counts_does_not_depend_on_the_values_of_the_table() -> None:
+    """Only on the sizes of public groups, the size of the domain and the bound."""
+    even = replace(FEW_VALUES, counts=(1000, 0, 0, 0, 0, 0))
+    for sizes in (((2, 500),), ((3, 300), (1, 100)), ((1, 1000),)):
+        assert chosen_for(with_groups(FEW_VALUES, *sizes)) == chosen_for(with_groups(even, *sizes))
+
+
+def test_more_counts_than_possible_are_refused_when_planning() -> None:
+    many = with_groups(FEW_VALUES, (2, 1 << 26))
+    assert chosen_for(many) == "uniform"
+    with refuses(InfeasibleError, "too-many-counts"):
+        chosen_for(many, mechanism="noisy-counts")

@@ -33,6 +33,7 @@ from sfumato.mechanisms import REGISTRY, UNNAMED_OPTIONS, _decoys
 from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
 from sfumato.mechanisms._bucketization import buckets
 from sfumato.mechanisms._bucketization.buckets import DealingMethod, Sizes
+from sfumato.mechanisms._noisy_counts import noisy_counts_mechanism as noisy_counts
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain
 from sfumato.mechanisms._randomized_response import harmonic_mechanism as harmonic
 from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
@@ -345,6 +346,7 @@ BASE: dict[str, Any] = {"schema": Schema.of("disease", public="*"), "spec": Brea
         {"schema": Schema.of("disease", domains={"disease": ["HIV", "flu"]}, public="*")},
         {"schema": Schema.of("disease", each_row_is_a_person=True, public="*")},
         {"mechanism": "uniform"},
+        {"records": True},
         {"guarantee": "marginal-prior"},
         {"read": ReadOptions(text=("age",))},
         {"read": ReadOptions(encoding="latin-1")},
@@ -389,6 +391,7 @@ OTHER: dict[str, tuple[PrivacySpec, Any]] = {
     "uniform": (BreachBound("1/10", "1/2"), uniform.NoOptions()),
     "subset": (BreachBound("1/10", "1/2"), subset.Options(subset.Form.LIST)),
     "levels": (BreachBound("1/10", "1/2"), levels.Options("code=1/2,chapter=1/2", "code=1,chapter=1")),
+    "noisy-counts": (BreachBound("1/10", "1/2"), noisy_counts.Options(5, "age,sex=1/5")),
     "small-domain": (BreachBound("1/10", "1/2"), small_domain.Options(small_domain.Merge.PAPER, 20, True)),
     "harmonic": (Tolerance("3/2"), harmonic.Options(fine_grain.Direction.BOTH)),
     "fine-grain": (Tolerance("3/2"), fine_grain.Options(fine_grain.Direction.BOTH, fine_grain.Objective.AGGREGATE)),
@@ -435,6 +438,7 @@ def test_options_that_old_files_do_not_name_are_the_defaults_of_then() -> None:
         >= {
             "subset": {"form": "bits"},
             "levels": {"levels": None, "importance": None},
+            "noisy-counts": {"smallest_crowd": None, "also_by": None},
             "small-domain": {"merge": "variance", "min_cell": None, "publish_shares": False},
             "fine-grain": {"direction": "upward", "objective": "record"},
             "buckets": {"sizes": "optimal", "min_bucket": 2, "max_bucket": 50, "dealing": "mixed"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,10 @@ from sfumato.errors import SpecError
 from sfumato.mechanisms import REGISTRY
 
 PATHS = (("asthma", "lasting"), ("cold", "passing"), ("flu", "passing"), ("HIV", "lasting"))
-HISTOGRAM = Histogram.of([value for value, _ in PATHS], (30, 30, 30, 10), (), Hierarchy.of(("own", "kind"), PATHS))
+HISTOGRAM = replace(
+    Histogram.of([value for value, _ in PATHS], (30, 30, 30, 10), (), Hierarchy.of(("own", "kind"), PATHS)),
+    is_declared=True,
+)
 DRAWS = Draws.unsafe_test_key("00" * 32)
 
 
@@ -49,7 +53,8 @@ def test_every_guarantee_has_a_sentence_of_its_own(guarantee: Guarantee) -> None
 def test_guarantee_covers_itself_and_any_prior_the_marginal_one() -> None:
     covered = {(one, other) for one, other in itertools.product(Guarantee, repeat=2) if one.covers(other)}
     same = {(each, each) for each in Guarantee}
-    assert covered == same | {(Guarantee.ANY_PRIOR, Guarantee.MARGINAL_PRIOR)}
+    every_prior = (Guarantee.ANY_PRIOR, Guarantee.ANY_PRIOR_COUNTED)
+    assert covered == same | set(itertools.product(every_prior, (*every_prior, Guarantee.MARGINAL_PRIOR)))
 
 
 @pytest.mark.parametrize("mechanism", REGISTRY)

@@ -32,7 +32,7 @@ from sfumato._core.json_types import Json, JsonView
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._figures.number_format import format_upper_factor
 from sfumato._records import PerturbedRecords
-from sfumato._records.tally import Holdings, Tally
+from sfumato._records.tally import Holdings, SideContents, Tally
 from sfumato._records.value_records import ValueEncoding
 from sfumato._request.belief_bounds import BreachBoundPerValue
 from sfumato._request.guarantee import Guarantee, GuaranteeStatement
@@ -304,7 +304,7 @@ METHODS: Mapping[str, Method[Design]] = {
 }
 
 
-def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+def predict_record_variances(design: Design, contents: SideContents | None = None, /) -> tuple[Floats, Floats]:
     """The variance that one record adds, from the retention and the probability to redraw each value."""
     weighing = design.weighing
     base, slope = compute_flat_variance(np.array(weighing.retention), weighing.swaps, np.ones(len(design.domain)), 1)

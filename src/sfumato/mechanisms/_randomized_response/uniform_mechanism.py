@@ -23,7 +23,7 @@ from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
-from sfumato._records.tally import Holdings
+from sfumato._records.tally import SideContents
 from sfumato._records.value_records import ValueEncoding
 from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
 from sfumato._request.guarantee import Guarantee, GuaranteeStatement
@@ -200,7 +200,7 @@ def make_weights(design: Design, /) -> WeightColumns:
     }
 
 
-def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+def predict_record_variances(design: Design, contents: SideContents | None = None, /) -> tuple[Floats, Floats]:
     """The variance that one record adds, the same for every value."""
     retention, swap = (np.array(float(number)) for number in (design.retention, design.swap_probability))
     base, slope = compute_flat_variance(retention, swap, np.ones(len(design.domain)), 1)

@@ -31,7 +31,7 @@ from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
 from sfumato._records.member_columns import MemberColumnEncoding
 from sfumato._records.set_records import SetEncoding
-from sfumato._records.tally import Holdings, Tally
+from sfumato._records.tally import Holdings, SideContents, Tally
 from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
 from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.histogram import Histogram
@@ -237,9 +237,15 @@ def _compute_hit_chances(design: Design, value_count: int, lines: int) -> Floats
     return None
 
 
+SET_SCRIPT = "sets.js"
+"""Counts sets in a browser."""
+
+
 def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
     """The estimator for the browser, from the sets and their probabilities."""
-    return BrowserEstimator(Path(__file__).with_name("subset.js"), asdict(design.selection.weighing))
+    here = Path(__file__)
+    numbers = asdict(design.selection.weighing)
+    return BrowserEstimator(here.with_name("subset.js"), numbers, helpers=(here.with_name(SET_SCRIPT),))
 
 
 CLOSED: Method[Design] = make_weighted_method(
@@ -258,7 +264,7 @@ METHODS: Mapping[str, Method[Design]] = {
 }
 
 
-def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+def predict_record_variances(design: Design, contents: SideContents | None = None, /) -> tuple[Floats, Floats]:
     """The variance that one record adds, the same for every value."""
     hold, other = float(design.hold_probability), float(design.other_probability)
     alike = np.ones(len(design.domain)) / (hold - other) ** 2

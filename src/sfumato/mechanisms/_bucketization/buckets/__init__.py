@@ -37,7 +37,7 @@ from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws, Permutation
 from sfumato._records import CellContents, PerturbedRecords
 from sfumato._records.bucket_records import BucketEncoding
-from sfumato._records.tally import Holdings
+from sfumato._records.tally import Holdings, SideContents
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.bucket_and_decoy_requirements import ShareCap
 from sfumato._request.guarantee import Guarantee, GuaranteeStatement
@@ -253,17 +253,17 @@ def make_encoding(design: Design, /) -> BucketEncoding:
     return BucketEncoding()
 
 
-def predict_record_variances(design: Design, holdings: Holdings | None, /) -> tuple[Floats, Floats] | None:
+def predict_record_variances(design: Design, contents: SideContents | None, /) -> tuple[Floats, Floats] | None:
     """The variance that one record adds to a count if a condition selects few records.
 
     It follows from the buckets that values share.
     """
-    if holdings is None:
+    if not isinstance(contents, Holdings):
         return None
-    meeting = holdings.derive(bucket_estimation.MeetingMatrix)
-    own = np.full(holdings.domain_size, np.inf)
+    meeting = contents.derive(bucket_estimation.MeetingMatrix)
+    own = np.full(contents.domain_size, np.inf)
     own[meeting.present_places] = bucket_estimation.compute_growth(*meeting.spectrum)
-    return own, np.zeros(holdings.domain_size)
+    return own, np.zeros(contents.domain_size)
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:

@@ -40,7 +40,7 @@ from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
-from sfumato._records.tally import Holdings
+from sfumato._records.tally import SideContents
 from sfumato._records.value_records import ValueEncoding
 from sfumato._request.belief_bounds import BreachBoundPerValue
 from sfumato._request.guarantee import Guarantee, GuaranteeStatement
@@ -313,7 +313,7 @@ def make_weights(design: Design, /) -> WeightColumns | None:
     }
 
 
-def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+def predict_record_variances(design: Design, contents: SideContents | None = None, /) -> tuple[Floats, Floats]:
     """The variance that one record adds, if the values are equally frequent."""
     size = len(design.domain)
     return compute_inverse_variances(design.operator, np.full(size, 1 / size))

@@ -29,7 +29,7 @@ from sfumato._core.json_types import Json
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._records import PerturbedRecords
 from sfumato._records.level_set_records import LevelSetEncoding
-from sfumato._records.tally import Holdings, Tally
+from sfumato._records.tally import Holdings, SideContents, Tally
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.guarantee import Guarantee, GuaranteeStatement
 from sfumato._request.hierarchy import Hierarchy
@@ -274,7 +274,7 @@ METHODS: Mapping[str, Method[Design]] = {
 }
 
 
-def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+def predict_record_variances(design: Design, contents: SideContents | None = None, /) -> tuple[Floats, Floats]:
     """The variance that one record adds, if the values are equally frequent."""
     size, own, other = len(design.domain), np.zeros(len(design.domain)), np.zeros(len(design.domain))
     for first, alike in group_by_kind(design.tiers, 0):
