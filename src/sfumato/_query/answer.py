@@ -61,7 +61,7 @@ class Answer(Tabular):
         return make_answer_document(self, level, max_rows)
 
     def plot(self, number: str | None = None, level: float = DEFAULT_LEVEL, width: float = WIDTH) -> Figure:
-        """Draws a point and an interval for each row of a number. Without a name, it draws the first number."""
+        """Draws a point and an interval for each row of a number. Without a name, it draws the first numeric column."""
         name = next(iter(self.numbers), None) if number is None else number
         if name not in self.numbers:
             raise QueryError(

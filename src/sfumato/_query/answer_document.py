@@ -95,7 +95,7 @@ def make_release_document(release: Release, *, is_brief: bool = False) -> Docume
         Text(description.title, Tone.STRONG),
         Text(description.description),
         *map(Text, description.list_lines()),
-        Text(f"{release.rows:,} records, mechanism {manifest.mechanism_name}", Tone.STRONG),
+        Text(f"{_describe_size(release)}, mechanism {manifest.mechanism_name}", Tone.STRONG),
         Text(manifest.population.sentence),
         DataTable("", ("column", "type", "role"), columns[:MOST_ROWS]),
         Text(f"and {omitted:,} further columns (query: DESCRIBE release)" if omitted > 0 else "", Tone.QUIET),
@@ -109,6 +109,13 @@ def make_release_document(release: Release, *, is_brief: bool = False) -> Docume
         Alerts((Alert(Grade.STOP, TEST_KEY_WARNING),) if manifest.is_test else ()),
     ]
     return Document("", "", (make_section("", *blocks),))
+
+
+def _describe_size(release: Release) -> str:
+    if not release.people_in_counts:
+        return f"{release.rows:,} records"
+    counted = "all" if release.people_in_counts == release.rows else f"{release.people_in_counts:,} of them"
+    return f"{release.rows:,} {release.manifest.count_unit} ({counted} in groups with published counts)"
 
 
 def _list_values(release: Release) -> Iterator[str]:

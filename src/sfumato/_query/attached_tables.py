@@ -25,7 +25,8 @@ def read_attached_table(name: str, table: AnyTable) -> pa.Table:
     """
     if not _NAME.fullmatch(name) or name.lower() == TABLE:
         raise QueryError(
-            f"a table cannot be attached as {name!r}; give it a name of letters, digits and _, other than {TABLE}.",
+            f"a table cannot be attached as {name!r}; use letters, digits and _, begin with a letter, and do not "
+            f"use the name {TABLE}.",
             code="invalid-table-name",
             fields={"table": name},
         )

@@ -11,7 +11,6 @@ from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_percent, format_upper_factor
 from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.release import Release
-from sfumato._request.guarantee import Guarantee
 
 MOST_NAMED = 5
 SURE_ERRORS = 2.0
@@ -98,7 +97,7 @@ def estimate_bound_coverage(release: Release) -> BoundCoverage | None:
         tuple(value for value in possible if value not in sure),
         prior,
         manifest.count_unit,
-        spec.bound.person_amplification if manifest.mechanism.guarantee is Guarantee.ANY_PRIOR else None,
+        spec.bound.person_amplification if manifest.mechanism.guarantee.covers_all_statements else None,
     )
 
 

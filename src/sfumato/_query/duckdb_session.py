@@ -17,7 +17,7 @@ import pyarrow as pa
 from sfumato._core.cell_values import display, split_value
 from sfumato._query.impossible_literals import AbsentValue
 from sfumato._query.query_limits import Clock, Limits
-from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name, quote_text
+from sfumato._records.sql_quoting import TABLE, quote_name, quote_text
 from sfumato._records.tally import ResultRow
 from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError, ReleaseFormatError
@@ -243,8 +243,7 @@ class OpenRelease:
         limits = clock.limits
         with self._lock:
             if limits.memory not in self._connections:
-                paths = self.manifest.list_data_paths(self.folder)
-                self._connections[limits.memory] = open_connection(paths, self.manifest.public_columns, limits)
+                self._connections[limits.memory] = open_connection(self.manifest, self.folder, limits)
             cursor = self._connections[limits.memory].cursor()
         with cursor as connection:
             for name, table in tables.items():
@@ -254,8 +253,9 @@ class OpenRelease:
                 yield session
 
 
-def open_connection(data: Sequence[Path], public: tuple[str, ...], limits: Limits) -> duckdb.DuckDBPyConnection:
+def open_connection(manifest: Manifest, folder: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
     """Opens a connection that can read the data files of the release and nothing else."""
+    encoding, data = manifest.encoding, manifest.list_data_paths(folder)
     connection = duckdb.connect(
         config={
             "memory_limit": limits.memory,
@@ -265,15 +265,17 @@ def open_connection(data: Sequence[Path], public: tuple[str, ...], limits: Limit
             "python_enable_replacements": False,
         }
     )
-    paths = ", ".join(quote_text(str(path.resolve())) for path in data)
+    records = _write_list(data)
+    allowed_files = [*data, *(folder / name for name in encoding.list_query_files())]
     try:
         connection.execute("SET GLOBAL TimeZone = 'UTC'")  # otherwise the analyst's time zone would change the counts
-        connection.execute(f"SET allowed_paths = [{paths}]")
+        connection.execute(f"SET allowed_paths = {_write_list(allowed_files)}")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        connection.execute(f"CREATE VIEW {RECORDS} AS SELECT * FROM read_parquet([{paths}])")
-        public_columns = ", ".join(map(quote_name, public))
-        connection.execute(f"CREATE VIEW {TABLE} AS SELECT {public_columns} FROM {RECORDS}")
+        for statement in encoding.write_query_tables(
+            manifest.naming, manifest.public_columns, f"read_parquet({records})", folder
+        ):
+            connection.execute(statement)
     except (
         duckdb.Error,
         UnicodeDecodeError,
@@ -285,6 +287,11 @@ def open_connection(data: Sequence[Path], public: tuple[str, ...], limits: Limit
             fields={"file": data[0].name},
         ) from error
     return connection
+
+
+def _write_list(paths: Sequence[Path]) -> str:
+    """SQL of a list of files."""
+    return f"[{', '.join(quote_text(str(path.resolve())) for path in paths)}]"
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Exports a release for statistics packages, with its public columns and a column of weights for each requested value.
 
 The sum of the weights over any selection of records is the unbiased count of the value among them. The published values
-of the protected column are not exported, because counting them directly would mislead.
+of the protected column are not exported, because counting them directly would mislead. People whose counts are
+published together have one row for their group. It has their number, and the estimated counts are its weights.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from sfumato._query.impossible_literals import explain_missing_value
 from sfumato._query.record_weights import compute_record_weights
 from sfumato._query.release import Release
 from sfumato._readers.optional_packages import import_optional
+from sfumato._records.crowd_lines import CrowdTable
 from sfumato._release.staging import check_outside, place_with_writer
 from sfumato.errors import InternalError, QueryError, TargetError
 
 PREFIX = "w_"
+PEOPLE = "people"
 LONGEST_NAME = 32
 """The longest name in Stata. SPSS allows longer names."""
 LONGEST_LABEL = 80
@@ -59,6 +62,8 @@ class ExportedFiles:
     """Public columns with another name in the file, by their names in the release."""
     formula_columns: tuple[str, ...]
     """Columns with strings that a spreadsheet would treat as formulas."""
+    people_column: str | None = None
+    """The column with the number of people of each row; None if each row is one record."""
 
 
 def export(
@@ -89,29 +94,40 @@ def export(
     if not values:
         raise QueryError("name the values to count, such as `values=['HIV', 'COPD']`.", code="invalid-values")
     chosen_values = list(dict.fromkeys(find_value(release, value) for value in values))
+    manifest = release.manifest
+    crowds = manifest.encoding.read_crowds(manifest.naming, release.folder)
     weights_by_value = {
-        value: compute_record_weights(release.manifest, release.folder, value, method) for value in chosen_values
+        value: _add_crowd_weights(compute_record_weights(manifest, release.folder, value, method), crowds, index)
+        for value, index in ((value, manifest.domain.index(value)) for value in chosen_values)
     }
     for value, weights in weights_by_value.items():
         check_sum(release, value, weights, method)
-    public, is_csv = _read_public_columns(release), target.suffix.lower() == ".csv"
+    public, is_csv = _read_public_columns(release, crowds), target.suffix.lower() == ".csv"
     names = dict(
         zip(public.column_names, public.column_names if is_csv else make_plain_names(public.column_names), strict=True)
     )
     used_names = set(names.values())
-    columns = {}
+    columns, people_column = {}, None
+    if crowds is not None:
+        people_column = _find_free_name(PEOPLE, used_names)
+        used_names.add(people_column)
     for value in chosen_values:
         columns[name := _find_free_name(PREFIX + _make_plain(display(value)), used_names)] = value
         used_names.add(name)
     table = public.rename_columns(list(names.values()))
+    if crowds is not None:
+        singles = np.ones(len(public) - len(crowds), dtype=np.int64)
+        table = table.append_column(people_column, pa.array(np.concatenate([singles, crowds.people])))
     for name, value in columns.items():
         table = table.append_column(name, weights_by_value[value])
     column_labels = {name: f"weight of {display(value)}" for name, value in columns.items()} | {
         new: old for old, new in names.items() if new != old
     }
+    if people_column is not None:
+        column_labels[people_column] = "number of people in this row"
     place_with_writer(lambda path: write(table, path, column_labels), target, "the export", force=force)
     renamed_columns = {old: new for old, new in names.items() if new != old}
-    return ExportedFiles(target, table.num_rows, columns, renamed_columns, find_formula_columns(public))
+    return ExportedFiles(target, table.num_rows, columns, renamed_columns, find_formula_columns(public), people_column)
 
 
 def find_value(release: Release, value: Value | str) -> Value:
@@ -127,7 +143,12 @@ def find_value(release: Release, value: Value | str) -> Value:
 
 
 def check_sum(release: Release, value: Value, weights: pa.Array, method: str | None) -> None:
-    """Rejects weights whose sum differs from the release's own count of the value."""
+    """Rejects weights whose sum differs from the release's own count of the value.
+
+    A count also uses coarse tables, if there are any; weights cannot.
+    """
+    if release.manifest.encoding.has_coarse_tables:
+        return
     count = release.count(value, method=method).value
     amounts = np.asarray(weights)
     if abs(float(amounts.sum()) - count) > SUM_TOLERANCE * max(1.0, float(np.abs(amounts).sum())):
@@ -148,15 +169,21 @@ def find_formula_columns(table: pa.Table) -> tuple[str, ...]:
     return tuple(formula_columns)
 
 
-def _read_public_columns(release: Release) -> pa.Table:
-    """Reads the public columns, in the order of the records."""
+def _add_crowd_weights(weights: pa.Array, crowds: CrowdTable | None, index: int) -> pa.Array:
+    """Appends the estimated counts of crowds to the weights of records."""
+    return weights if crowds is None else pa.concat_arrays([weights, pa.array(crowds.estimates[:, index])])
+
+
+def _read_public_columns(release: Release, crowds: CrowdTable | None) -> pa.Table:
+    """Reads the public columns, in the order of the records; then those of crowds."""
     manifest = release.manifest
     paths = manifest.list_data_paths(release.folder)
     schema = read_record_schema(paths, manifest)
     plain = pa.schema([(name, _find_plain_type(schema.field(name).type)) for name in manifest.public_columns])
-    return pa.Table.from_batches(
-        [_decode_batch(batch, plain) for batch in read_batches(paths, schema, manifest.public_columns)], plain
-    )
+    batches = [_decode_batch(batch, plain) for batch in read_batches(paths, schema, manifest.public_columns)]
+    if crowds is not None:
+        batches += [_decode_batch(batch, plain) for batch in crowds.public.to_batches()]
+    return pa.Table.from_batches(batches, plain)
 
 
 def _decode_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -20,7 +20,7 @@ from sfumato._query.parser.linear_terms import Combination, Term, combine_terms,
 from sfumato._query.parser.query_size import MOST_WEIGHTS, explain_too_large
 from sfumato._query.parser.sensitive_queries import Question
 from sfumato._records.sql_quoting import TABLE, format_literal, quote_name
-from sfumato._records.tally import COUNT, Holdings, Key, Scan, Tally, WeightTallies, make_group_key
+from sfumato._records.tally import COUNT, Key, Scan, SideContents, Tally, WeightTallies, make_group_key
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import AnyMethod, Moments, SumPiece
 
@@ -235,14 +235,14 @@ class GroupEstimator:
         return " AND ".join(conditions) or None
 
     @property
-    def holdings(self) -> Holdings | None:
-        """The contents of the buckets. They are read once for all questions."""
+    def holdings(self) -> SideContents | None:
+        """The contents of the buckets or crowds. They are read once for all questions."""
         cache, manifest = self.session.cache, self.session.manifest
         if "holdings" not in cache:
             cache["holdings"] = manifest.encoding.read_holdings(
                 self.session, Scan(), manifest.naming, self.session.folder
             )
-        cached_holdings: Holdings | None = cache["holdings"]
+        cached_holdings: SideContents | None = cache["holdings"]
         return cached_holdings
 
     @property
@@ -462,4 +462,5 @@ def _shift_moments(moments: Moments, shift: float) -> Moments:
         base=moments.base - moments.slope * shift,
         most=moments.most + shift,
         least=moments.least + shift,
+        known=None,
     )

@@ -234,6 +234,20 @@ def compute_intervals(moments: Moments, level: float) -> tuple[Floats, Floats]:
         whole = rows[few_hits].astype(np.int64), hits[few_hits].astype(np.int64)
         ends = invert_hits(moments.hit_chances[:, few_hits], *whole, level)
         low[few_hits], high[few_hits] = (end + moments.least[few_hits] for end in ends)
+    _insert_known_intervals(moments, level, low, high)
     least, most = compute_one_error_interval(moments, level)
     low, high = (np.clip(end, moments.least, moments.most) for end in (low, high))
     return np.minimum(low, least), np.maximum(high, most)
+
+
+def _insert_known_intervals(moments: Moments, level: float, low: Floats, high: Floats) -> None:
+    """Replaces the intervals of counts whose noise has a known distribution."""
+    known = moments.known
+    if known is None:
+        return
+    rows = np.rint(moments.most).astype(np.int64)
+    keys = np.stack([known.wanted, known.crowds, known.noisy, rows])
+    (used,) = np.nonzero(known.crowds)
+    distinct_keys, numbers = np.unique(keys[:, used], axis=1, return_inverse=True)
+    ends = np.array([known.compute_interval(*map(int, key), level=level) for key in distinct_keys.T]).reshape(-1, 2)
+    low[used], high[used] = ends[numbers.ravel()].T

@@ -129,15 +129,21 @@ class Release:
 
     @property
     def rows(self) -> int:
-        """The number of records."""
+        """The number of records, or of people if some are published as counts."""
+        people_in_counts = self.people_in_counts
         try:
-            return sum(int(pq.read_metadata(open_for_arrow(path)).num_rows) for path in self.records)
+            return people_in_counts + sum(int(pq.read_metadata(open_for_arrow(path)).num_rows) for path in self.records)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise ReleaseFormatError(
                 f"{self.manifest.data_file} cannot be read; get the release again from its publisher.",
                 code="damaged-file",
                 fields={"file": self.manifest.data_file},
             ) from error
+
+    @property
+    def people_in_counts(self) -> int:
+        """How many of these people have no record, because the counts of their group are published instead."""
+        return self.manifest.encoding.count_people_beside(self.manifest.naming, self.local_folder)
 
     @property
     def columns(self) -> list[tuple[str, str, str]]:
@@ -327,8 +333,18 @@ class Release:
     def weights(self, value: Value, *, method: str | None = None) -> pa.Array:
         """The weight of each record in the unbiased count of a value, in the order of the data file.
 
-        The sum over any selection of records by public columns is the estimate of `count(value, where=...)`.
+        The sum over any selection of records by public columns is the estimate of `count(value, where=...)`. If people
+        are published in counts instead of records, there are no such weights, and `export` writes a row for each group
+        of people.
         """
+        if self.people_in_counts:
+            raise QueryError(
+                f"{self.people_in_counts:,} of {self.rows:,} {self.manifest.count_unit} have no record, because the "
+                "counts of their groups are published. Write a file with a row for each group (`export`), or query "
+                "counts.",
+                code="no-record-weights",
+                fields={"rows": self.rows, "people_in_counts": self.people_in_counts},
+            )
         return compute_record_weights(self.manifest, self.folder, value, method)
 
     def open_session(self, timeout: float = DEFAULT_SECONDS) -> AbstractContextManager[Session]:

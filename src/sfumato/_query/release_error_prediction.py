@@ -18,6 +18,8 @@ class PredictedErrors:
     own_variances: Floats
     """The variance of a record with the value, for each value that can be counted."""
     other_variances: Floats
+    has_crowds: bool = False
+    """Whether the variances are averages over groups of people with published counts."""
 
     def predict_error(self, count: float, share: float) -> float:
         """The standard error of a count, averaged over the values, if this share of the rows has the counted value.
@@ -45,4 +47,8 @@ def predict_errors(release: Release) -> PredictedErrors | None:
     if variances is None:
         return None
     is_counted = np.isfinite(variances[0]) & np.isfinite(variances[1])
-    return PredictedErrors(variances[0][is_counted], variances[1][is_counted]) if is_counted.any() else None
+    if not is_counted.any():
+        return None
+    crowds = manifest.encoding.read_crowds(manifest.naming, release.folder)
+    has_crowds = crowds is not None and len(crowds) > 0
+    return PredictedErrors(variances[0][is_counted], variances[1][is_counted], has_crowds)

@@ -167,6 +167,9 @@ def test_error_of_a_group_is_about_what_was_foretold(releases: Mapping[str, Rele
     """A plan knows how many records hold each value, and a release only about how many."""
     way, counts = WAYS[name], Counter(people().column(SENSITIVE).to_pylist())
     histogram = Histogram.of(MISSING_LAST.domain, [counts[code] for code in MISSING_LAST.domain], (), MISSING_LAST)
+    groups = Counter(tuple(row.values()) for row in people().drop_columns([SENSITIVE]).to_pylist())
+    sizes = tuple(Counter(groups.values()).items())
+    histogram = replace(histogram, is_declared=True, class_sizes=sizes)
     plan = choose(histogram, way.spec, Draws.unsafe_test_key(known_key(0)), name, options={name: way.options}).plan
     women = people().column("sex").to_pylist().count("F")
     sets = [np.array([place for place, path in enumerate(MISSING_LAST.paths) if path[1] == group]) for group in GROUPS]

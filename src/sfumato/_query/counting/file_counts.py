@@ -24,6 +24,7 @@ from sfumato._query.counting import bitmap_counts
 from sfumato._query.counting.counting_strategy import CellCounter, CountingStrategy, choose_strategy
 from sfumato._query.counting.cube_counts import Cube
 from sfumato._query.counting.record_blocks import BLOCK_ROWS, Block, BlockMaker, count_rows, read_batches
+from sfumato._query.counting.row_numbering import RowNumbering
 from sfumato._query.counting.shared_conditions import Workload
 from sfumato._records import RecordReader
 
@@ -87,6 +88,18 @@ class FileCounter:
 
         _process_batches(add, self._read_batches(files), count_rows(files))
         return counts, rows
+
+    def count_group_members(self, size: int, numbering: RowNumbering, groups: int, files: Sequence[File]) -> Counts:
+        """For each group of records, the number of sets with each member, and last the number of records."""
+        counts = np.zeros((groups, size + 1), dtype=np.int64)
+        for batch in self._read_batches(files):
+            numbers, members = numbering(batch), self.read(batch)
+            counts[:, -1] += np.bincount(numbers, minlength=groups)
+            order = np.argsort(numbers, kind="stable")
+            present, starts = np.unique(numbers[order], return_index=True)
+            if len(present):
+                counts[present, :-1] += np.add.reduceat(members[order], starts, axis=0, dtype=np.int64)
+        return counts
 
     def read_blocks(self, files: Sequence[File]) -> list[Block]:
         """Reads the records as codes, because codes take fewer bytes than counts by bucket."""

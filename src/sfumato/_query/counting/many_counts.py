@@ -16,11 +16,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.array_types import Codes, Counts, Places
+from sfumato._core.array_types import Codes, Counts, Mask, Places
 from sfumato._query.counting import bitmap_counts
 from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.counting.file_counts import FileCounter, RecordFiles, SymbolCounter
 from sfumato._query.counting.record_blocks import Block, read_record_schema
+from sfumato._query.counting.row_numbering import RowNumbering
+from sfumato._query.counting.selected_rows import find_selected_rows, list_whole_groups
 from sfumato._query.counting.shared_conditions import Workload, build_workload
 from sfumato._query.estimate import Estimates
 from sfumato._query.query_runner import find_method
@@ -150,6 +152,45 @@ class BlockCounter:
             counts += file_counts
             rows += file_rows
         return counts, rows
+
+    def count_group_members(self, read: RecordReader, size: int, groups: pa.Table) -> Counts:
+        """For each row of a small table with some public columns, the members of the sets of its records.
+
+        The last column has the number of its records.
+        """
+        counter = FileCounter(self.work, read, (*self.manifest.protected_columns, *groups.column_names), self.schema)
+        count = partial(counter.count_group_members, size, RowNumbering.of(groups), groups.num_rows)
+        return reduce(np.add, self.records.count_files(count))
+
+    def number_rows(self, table: pa.Table, groups: pa.Table) -> Places:
+        """For each row of a small table, the row of another one that has the same values; -1 without one."""
+        return RowNumbering.of(groups).number_table(table)
+
+    def find_whole_groups(
+        self, groups: pa.Table, people: Counts, others: pa.Table, other_people: Counts
+    ) -> tuple[Places, Places]:
+        """The groups of which each condition selects all people, condition after condition.
+
+        The people of a group are records, or are counted in another small table, which has all public columns.
+        """
+        numbering, conditions, size = RowNumbering.of(groups), list(self.work.atoms), groups.num_rows
+        other_groups = numbering.number_table(others)
+        are_selected: dict[int, Mask] = {}
+        step = max(MOST_COUNTS // max(size, 1), 1)
+        for first in range(0, len(conditions), step):
+            part = conditions[first : first + step]
+            single = replace(self.work, wheres=[(number,) for number in part])
+            counter = FileCounter(single, numbering, groups.column_names, self.schema)
+            selected = reduce(np.add, self.records.count_files(partial(counter.count_symbols, size)))
+            rows, starts = find_selected_rows(single, others, len(other_people))
+            lines = np.repeat(np.arange(len(part)), np.diff(starts))
+            np.add.at(selected, (lines, other_groups[rows]), other_people[rows])
+            are_selected.update(zip(part, selected == people, strict=True))
+        return list_whole_groups(self.work, are_selected, size)
+
+    def find_rows(self, table: pa.Table, rows: int) -> tuple[Places, Places]:
+        """The rows of a small table that satisfy each condition, and the first position of each condition."""
+        return find_selected_rows(self.work, table, rows)
 
     def load_records(self, read: RecordReader) -> MemoryRecords:
         """Loads all records into one block, because related records may be anywhere."""

@@ -34,8 +34,8 @@ JOINT_ERROR = "combination of estimates from several parts of the query; its err
 
 
 NOT_COMBINED = (
-    "a median or quantile can be scaled, rounded and compared, but its combination with another estimate has no "
-    "known error; select the two numbers as separate columns."
+    "a median or quantile cannot be combined with another estimate, because the error is not known. Select the two as "
+    "separate columns; each may be scaled, rounded or compared."
 )
 
 

@@ -14,7 +14,6 @@ from hospitals import ROWS, Published
 from refusals import refuses
 from sfumato._query.duckdb_session import open_connection
 from sfumato._query.query_limits import Limits
-from sfumato._records import DATA_FILE
 from sfumato._release.manifest import WEIGHTS
 from sfumato.errors import QueryError
 
@@ -25,7 +24,7 @@ from sfumato.errors import QueryError
 def connection(hospital_release: Published) -> Iterator[duckdb.DuckDBPyConnection]:
     """The connection that counts, as a parser that lets everything through would use it."""
     release = hospital_release.release
-    with open_connection([release.folder / DATA_FILE], release.manifest.public_columns, Limits()) as opened:
+    with open_connection(release.manifest, release.folder, Limits()) as opened:
         yield opened
 
 
@@ -96,9 +95,7 @@ def test_connection_does_not_see_the_variables_of_the_program(connection: duckdb
 
 def test_connections_share_nothing(hospital_release: Published) -> None:
     release = hospital_release.release
-    one, other = (
-        open_connection([release.folder / DATA_FILE], release.manifest.public_columns, Limits()) for _ in range(2)
-    )
+    one, other = (open_connection(release.manifest, release.folder, Limits()) for _ in range(2))
     with one, other:
         one.execute("CREATE TABLE notes AS SELECT 1 AS a")
         with pytest.raises(duckdb.CatalogException, match=r"notes does not exist"):
