@@ -32,6 +32,7 @@ from sfumato._verify.distributions import find_distribution
 from sfumato._verify.file_checks import FITNESS, README_TEXT, verify_folder
 from sfumato.mechanisms import REGISTRY, _decoys
 from sfumato.mechanisms._bucketization import buckets
+from sfumato.mechanisms._noisy_counts import noisy_counts_mechanism as noisy_counts
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain
 from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
@@ -107,6 +108,10 @@ CELLS = {"small-domain": small_domain.Options(min_cell=20)}
 PAIR = Schema.of(compound=("sex", "disease"), domains={"sex": ("F", "M"), "disease": DISEASES}, public="*")
 EACH = Schema.of(("disease", "drug"), domains={"drug": ("pill", "tea", "salve", "none")}, public="*")
 DISEASE = Schema.of("disease", drop=["drug"], public="*")
+DISEASE_OF_SIX = Schema.of(
+    "disease", drop=["drug"], domains={"disease": ("flu", "cold", "asthma", "gout", "HIV", None)}, public="*"
+)
+COARSE = {"noisy-counts": noisy_counts.Options(also_by="sex=1/5")}
 PAIRS_OF_SIX = BreachBound("1/4", "2/5")
 """The best sets of six values hold two of them."""
 CHAPTERS = [
@@ -237,6 +242,22 @@ NUMBERED = {name.replace("3-", "4-"): RELEASES[name] for name in WITH_TEMPLATE}
 """The same releases, whose manifest says by which template the README was written."""
 CURRENT = {name.replace("3-", "5-"): RELEASES[name] for name in WITH_TEMPLATE}
 """The same releases, with the reasons of what was accepted and the README of today."""
+CURRENT |= {
+    "5-noisy-counts": Written(
+        "noisy-counts", "asthma", 6.2280799607557285, 15.213651933195234, DISEASE_OF_SIX, PAIRS_OF_SIX, table=patients
+    ),
+    "5-noisy-counts-coarse": Written(
+        "noisy-counts",
+        "asthma",
+        16.49731549279476,
+        13.965018904012526,
+        DISEASE_OF_SIX,
+        PAIRS_OF_SIX,
+        COARSE,
+        where="sex = 'F'",
+        table=patients,
+    ),
+}
 RELEASES |= PAGES | NUMBERED | CURRENT
 
 every_release = pytest.mark.parametrize("name", RELEASES)

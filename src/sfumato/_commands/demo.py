@@ -82,7 +82,8 @@ def write_stays(path: Path, rows: int) -> None:
 
 ROWS = 50_000
 SENSITIVE = "diagnosis"
-BOUND = BreachBound("1/10", "1/2")
+BOUND = BreachBound("1/10", "1/3")
+AGE_RANGES = (0, 20, 40, 60, 80, 100)
 
 DIAGNOSES = {
     # name: (weight, typical age, spread of age, weight of women to men)
@@ -115,10 +116,10 @@ CHAPTERS = {
 }
 REGIONS = ("North", "East", "South", "West")
 QUESTIONS = (
-    ("women with migraine", "SELECT COUNT(*) FROM release WHERE sex = 'F' AND diagnosis = 'migraine'"),
+    ("women with HIV", "SELECT COUNT(*) FROM release WHERE sex = 'F' AND diagnosis = 'HIV'"),
     (
         "aged 60 to 79 with COPD or heart failure",
-        "SELECT COUNT(*) FROM release WHERE age BETWEEN 60 AND 79 AND diagnosis IN ('COPD', 'heart failure')",
+        "SELECT COUNT(*) FROM release WHERE age >= 60 AND age < 80 AND diagnosis IN ('COPD', 'heart failure')",
     ),
     (
         "depression by region",
@@ -188,7 +189,9 @@ def demo(folder: str | Path, rows: int = ROWS, engine: Engine | None = None) -> 
     lines = [f"{name},{chapter}\n" for chapter, names in CHAPTERS.items() for name in names]
     (folder / "chapters.csv").write_text("".join([f"{SENSITIVE},chapter\n", *lines]))
     public = ("age", "sex", "region", "admission")
-    schema = Schema.of(SENSITIVE, person="patient", public=public, domains={SENSITIVE: tuple(DIAGNOSES)})
+    schema = Schema.of(
+        SENSITIVE, person="patient", public=public, domains={SENSITIVE: tuple(DIAGNOSES)}, ranges={"age": AGE_RANGES}
+    )
     # Notices are ignored, because the table is invented.
     request = Request(table, schema=schema, spec=BOUND, accept_unique="These patients are invented.")
     journal = folder / "journal.jsonl"

@@ -31,6 +31,7 @@ def info(release: str | Path | Release) -> Json:
         **manifest.description.to_json(),
         **({"columns": dict(manifest.description.columns)} if manifest.description.columns else {}),
         "rows": opened.rows,
+        **({"people_in_counts": opened.people_in_counts} if opened.people_in_counts else {}),
         "mechanism": manifest.mechanism_name,
         "guarantee": manifest.mechanism.guarantee,
         "sensitive": manifest.sensitive_name,

@@ -285,7 +285,7 @@ def _check_together(manifest: Manifest, package: JsonView) -> None:
             "a column of the release has the name of a level of its hierarchy.", code="column-named-as-level"
         )
     tables = {str(resource["path"]).partition("/")[0].removesuffix(".parquet") for resource in package["resources"]}
-    if any((Path(name).stem in tables) != (name in manifest.encoding.FILES) for name in TABLES):
+    if any((Path(name).stem in tables) != (name in manifest.encoding.files) for name in TABLES):
         raise ReleaseFormatError(
             "the release does not have the files that its design requires.", code="inconsistent-files"
         )

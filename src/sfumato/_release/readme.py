@@ -18,7 +18,7 @@ _TEST = """
 
 _TEXT = """# {title}
 {warning}{about}
-`{data}` has {rows:,} records. {encoding} The other columns ({public}) are published as they are{ranges}.
+{size} {encoding} The other columns ({public}) are published as they are{ranges}.
 
 ## The guarantee
 
@@ -53,12 +53,6 @@ groups): {levels}. For example:
     sfumato query THIS_DIRECTORY {query}
 """
 
-_BY_WEIGHTS = """\
-With any SQL tool, add up the weights of `weights.parquet`. The sum is an unbiased count. It may be negative if the
-true count is small. This DuckDB query counts the records with one value; add conditions on other columns with `AND`:
-
-{sql}"""
-
 _IN_R = """
 
 The same in R, with the package duckdb:
@@ -82,8 +76,10 @@ Unprintable characters above are written as escapes, such as `\\x1b`. Replace th
 _BY_SFUMATO = "This release has no file of weights, so only sfumato can count its records."
 
 
-def make_readme(manifest: Manifest, rows: int, coverage: str = "") -> str:
+def make_readme(manifest: Manifest, rows: int, coverage: str = "", *, people_in_counts: int = 0) -> str:
     """Writes the README of a release by the current template, with a sentence about its coverage.
+
+    `people_in_counts` is how many of the `rows` are published in counts instead of records.
 
     The README follows from the manifest and the records, so that `verify` can write it again.
     """
@@ -103,12 +99,12 @@ def make_readme(manifest: Manifest, rows: int, coverage: str = "") -> str:
     levels = [
         f" Its values are groups of the level {format_as_code(level)}." for level in manifest.published_levels.values()
     ]
-    tool_query = manual_query or _write_weight_query(manifest, example)
+    tool_query = manual_query or _write_weight_query(manifest, example, value_condition)
     return _TEXT.format(
         title=escape_markdown(manifest.description.title) or "A protected table",
         about=_write_description(manifest),
         warning=_TEST if manifest.is_test else "",
-        rows=rows,
+        size=manifest.encoding.describe_size(data, rows, people_in_counts, manifest.count_unit),
         encoding=manifest.encoding.describe(f"The {column_phrase.format(naming.markdown_names)} protected", naming)
         + "".join(levels),
         sensitive=naming.markdown_names,
@@ -127,7 +123,6 @@ def make_readme(manifest: Manifest, rows: int, coverage: str = "") -> str:
         escapes="" if all(map(is_printable, (question, *manifest.protected_columns, *manifest.levels))) else _ESCAPES,
         copies=_describe_copies(manifest),
         population=escape_markdown(manifest.population.sentence),
-        data=data,
         software=escape_markdown(manifest.software),
         mechanism=manifest.mechanism_name,
         template=README_TEMPLATE,
@@ -155,7 +150,7 @@ def _describe_levels(name: str, hierarchy: Hierarchy) -> str:
     return _LEVELS.format(name=format_as_code(name), levels=", ".join(level_labels), query=query)
 
 
-def _write_weight_query(manifest: Manifest, example: Value) -> str:
+def _write_weight_query(manifest: Manifest, example: Value, value_condition: str) -> str:
     """Writes a query for other tools that adds up the weights of one value."""
     if manifest.weights is None:
         return _BY_SFUMATO
@@ -165,20 +160,26 @@ def _write_weight_query(manifest: Manifest, example: Value) -> str:
     match_condition, conditions = manifest.encoding.write_match(manifest.naming, columns, example)
     pairs = zip(endings, split_value(example), strict=True)
     value_conditions = [write_equality(f"w.{quote_if_needed(f'value{ending}')}", part) for ending, part in pairs]
+    source = [f"FROM '{manifest.data_file}' AS d, '{WEIGHTS}' AS w"]
     if has_pairs:
-        select_clause, conditions = "SELECT SUM(w.weight)", [match_condition, *conditions]
+        sql = "\n".join(
+            [
+                "SELECT SUM(w.weight)",
+                *source,
+                f"WHERE {' AND '.join([match_condition, *conditions, *value_conditions])}",
+            ]
+        )
     else:
         terms = [
             f"CASE WHEN {match_condition} THEN w.if_equal ELSE w.otherwise END",
             *manifest.encoding.list_extra_terms(manifest.naming),
         ]
-        select_clause = f"SELECT COALESCE(SUM({' + '.join(terms)}), 0)"
-    lines = [
-        select_clause,
-        f"FROM '{manifest.data_file}' AS d, '{WEIGHTS}' AS w",
-        f"WHERE {' AND '.join([*conditions, *value_conditions])}",
-    ]
-    return _BY_WEIGHTS.format(sql="\n".join(f"    {escape_unprintable(line)}" for line in lines))
+        source.append(f"WHERE {' AND '.join([*conditions, *value_conditions])}")
+        sql = manifest.encoding.write_tool_query(
+            " + ".join(terms), "\n".join(source), manifest.naming, manifest.public_columns, value_condition
+        )
+    lines = "\n".join(f"    {escape_unprintable(line)}" for line in sql.splitlines())
+    return f"{manifest.encoding.TOOL_QUERY_HINT}\n\n{lines}"
 
 
 def _translate_to_r(by_weights: str) -> str:

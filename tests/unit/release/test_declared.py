@@ -25,6 +25,7 @@ from sfumato._core.cell_values import Value
 from sfumato._publish.publication import Publication, publish
 from sfumato._publish.request import Request
 from sfumato._readers.read_options import ReadOptions
+from sfumato._records.count_tables import COUNTS_FILE
 from sfumato._release.manifest import MANIFEST
 from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.schema import Schema
@@ -104,6 +105,9 @@ def told(made: Publication) -> dict[str, Any]:
     release, manifest = made.release, made.release.manifest
     found: dict[str, Any] = {path.name: path.read_bytes() for path in sorted(release.folder.iterdir())}
     found[MANIFEST] = re.sub(rb"[0-9a-f]{64}", b"digest", found[MANIFEST])
+    if COUNTS_FILE in found:
+        counts = pq.read_table(release.folder / COUNTS_FILE)
+        found[COUNTS_FILE] = counts.drop_columns(counts.column_names[-2:]).to_pylist()  # noisy counts and estimates
     with pq.ParquetFile(release.folder / manifest.data_file) as file:
         public = file.read(columns=list(manifest.public_columns)).to_pylist()
         columns = [str(file.schema.column(number)) for number in range(len(file.schema.names))]

@@ -66,44 +66,64 @@ class Asking {
     return [...found.values()];
   }
 
-  // Counts the published values of the selected records, by public groups.
+  // Counts the published values of the selected records, and lists the selected crowds, by public groups.
   tallies(among, by) {
-    const {rows, codes, add, width} = this.about.tables ? this.cells(among, by) : this.records(by);
+    const {width} = this.about, found = new Map(), seen = [];
+    const parts = this.about.tables ? [this.cells(among, by)] : [this.records(), ...this.crowds()];
     const sizes = by.map(id => this.columns.get(id).values.length);
-    const tests = among.map(([id, mask]) => [codes(id), mask]), groups = by.map(codes);
-    const numbers = new Int32Array(rows).fill(-1), found = new Map(), seen = [];
-    for (let row = 0; row < rows; row += 1) {
-      let key = 0, isSelected = true;
-      for (const [code, mask] of tests) if (!mask[code[row]]) isSelected = false;
-      if (!isSelected) continue;
-      for (let at = 0; at < groups.length; at += 1) key = key * sizes[at] + groups[at][row];
-      if (!found.has(key)) {
-        found.set(key, seen.length);
-        seen.push(groups.map(code => code[row]));
+    const numbered = parts.map(({rows, codes}) => {
+      const tests = among.map(([id, mask]) => [codes(id), mask]), groups = by.map(codes);
+      const numbers = new Int32Array(rows).fill(-1);
+      for (let row = 0; row < rows; row += 1) {
+        let key = 0, isSelected = true;
+        for (const [code, mask] of tests) if (!mask[code[row]]) isSelected = false;
+        if (!isSelected) continue;
+        for (let at = 0; at < groups.length; at += 1) key = key * sizes[at] + groups[at][row];
+        if (!found.has(key)) {
+          found.set(key, seen.length);
+          seen.push(groups.map(code => code[row]));
+        }
+        numbers[row] = found.get(key);
       }
-      numbers[row] = found.get(key);
-    }
+      return numbers;
+    });
     if (!by.length && !seen.length) seen.push([]);
     if (seen.length * width > MOST_NUMBERS || seen.length > MOST_ROWS) throw new Error(
       `This would make ${seen.length.toLocaleString("en")} groups; split by fewer or coarser columns.`);
-    const tallies = seen.map(() => ({counts: new Float64Array(width), rows: 0}));
-    add(numbers, tallies);
+    const tallies = seen.map(() => ({counts: new Float64Array(width), rows: 0, records: 0}));
+    parts.forEach(({add}, at) => add(numbered[at], tallies));
     return seen.map((key, number) => ({key, tally: tallies[number]}));
   }
 
   // The records. Each has a symbol or a set of values. Sets are stored as a bit map of all records for each value.
-  records(by) {
-    const {shown} = this.arrays, {records: rows, width, is_set} = this.about;
+  records() {
+    const {shown} = this.arrays, {lines: rows, width, is_set} = this.about;
     const add = (numbers, tallies) => {
       for (let row = 0; row < rows; row += 1) {
         if (numbers[row] < 0) continue;
         const tally = tallies[numbers[row]];
         tally.rows += 1;
+        tally.records += 1;
         if (!is_set) tally.counts[shown[row]] += 1;
       }
       if (is_set) addMembers(shown, numbers, tallies, width, rows);
     };
-    return {rows, width, add, codes: id => this.arrays[id]};
+    return {rows, add, codes: id => this.arrays[id]};
+  }
+
+  // The crowds: people with equal public columns whose noisy counts are published; none in most releases.
+  crowds() {
+    const {crowd_people: people, crowd_noisy: noisy} = this.arrays;
+    if (!people) return [];
+    const add = (numbers, tallies) => {
+      for (const tally of tallies) tally.crowds = {numbers: [], people, noisy, get number() { return this.numbers.length; }};
+      numbers.forEach((number, crowd) => {
+        if (number < 0) return;
+        tallies[number].rows += people[crowd];
+        tallies[number].crowds.numbers.push(crowd);
+      });
+    };
+    return [{rows: people.length, add, codes: id => this.arrays[`crowd_${id}`]}];
   }
 
   // The counts for pairs of public columns, which were made in advance. Each pair of values has a cell.
@@ -112,15 +132,27 @@ class Asking {
     const table = tables.findIndex(each => used.every(id => each.columns.includes(id)));
     if (table < 0) throw new Error(this.about.too_many);
     const of = name => this.arrays[`table${table}_${name}`], rows = of("rows").length;
+    const addTo = (sums, line, row) => {
+      for (let at = 0; at < width; at += 1) sums[at] += line[row * width + at];
+    };
     const add = (numbers, tallies) => {
+      const crowds = of("crowds");
+      if (crowds) tallies.forEach(tally => {
+        tally.crowds = {number: 0, sums: {estimates: new Float64Array(width), noisy: new Float64Array(width)}};
+      });
       for (let row = 0; row < rows; row += 1) {
         if (numbers[row] < 0) continue;
-        const tally = tallies[numbers[row]], counts = of("counts");
+        const tally = tallies[numbers[row]];
         tally.rows += of("rows")[row];
-        for (let at = 0; at < width; at += 1) tally.counts[at] += counts[row * width + at];
+        addTo(tally.counts, of("counts"), row);
+        if (!crowds) continue;
+        tally.records += of("records")[row];
+        tally.crowds.number += crowds[row];
+        addTo(tally.crowds.sums.estimates, of("estimates"), row);
+        addTo(tally.crowds.sums.noisy, of("noisy"), row);
       }
     };
-    return {rows, width, add, codes: id => of(id)};
+    return {rows, add, codes: id => of(id)};
   }
 
   // An estimate with its error. For a share, both are divided by the exact number of records in the group.

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato._core.array_types import Array, Codes
 from sfumato._core.cell_values import Scalar, split_value, to_json
@@ -21,7 +22,7 @@ from sfumato._query.duckdb_session import Session
 from sfumato._query.release import Release
 from sfumato._records.column_codes import find_smallest_type
 from sfumato._records.sql_quoting import RECORDS, TABLE, format_level, quote_if_needed, quote_name
-from sfumato._records.tally import COUNT, Scan
+from sfumato._records.tally import COUNT, Scan, Tally
 from sfumato._release.manifest import Manifest
 from sfumato._request.range_edges import Ranges
 from sfumato.errors import QueryError
@@ -152,40 +153,65 @@ class PageContents:
     """The public columns that the page omits."""
 
 
+class ColumnEncoder:
+    """Numbers the values of a column in the order of their first occurrence."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Scalar, int] = {}
+        self._codes: list[Array] = [np.zeros(0, dtype=np.int64)]
+
+    def add(self, column: pa.Array) -> None:
+        """Numbers the values of further rows."""
+        encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+        values = [*map(unify_nan, encoded.dictionary.to_pylist()), None]
+        numbers = np.array([self._numbers.setdefault(value, len(self._numbers)) for value in values])
+        self._codes.append(numbers[encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)])
+
+    @property
+    def present_values(self) -> list[Scalar]:
+        """The values that some row has."""
+        present = set(np.unique(np.concatenate(self._codes)).tolist())
+        return [value for value, number in self._numbers.items() if number in present]
+
+    def number_by(self, column: QuestionColumn) -> Codes:
+        """The position of each row's value in the list of a column."""
+        positions = np.zeros(max(len(self._numbers), 1), dtype=np.int64)
+        for value, place in column.places.items():
+            positions[self._numbers[value]] = place
+        return np.asarray(positions[np.concatenate(self._codes)])
+
+
 def pack_records(release: Release) -> PageContents:
     """All records in the order of the release, with a code for each public column and the published value."""
     manifest, published_blocks = release.manifest, []
     read, paths = manifest.encoding.make_reader(manifest.naming), manifest.list_data_paths(release.folder)
-    codes: list[list[Array]] = [[] for _ in manifest.public_columns]
-    codes_by_value: list[dict[Scalar, int]] = [{} for _ in manifest.public_columns]
+    encoders = [ColumnEncoder() for _ in manifest.public_columns]
     for batch in read_batches(
         paths, read_record_schema(paths, manifest), [*manifest.public_columns, *manifest.protected_columns]
     ):
         published_blocks.append(read(batch))
-        for number, name in enumerate(manifest.public_columns):
-            column = batch.column(name)
-            encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-            values = [*map(unify_nan, encoded.dictionary.to_pylist()), None]
-            numbers = np.array(
-                [codes_by_value[number].setdefault(value, len(codes_by_value[number])) for value in values]
-            )
-            codes[number].append(numbers[encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)])
-    columns, arrays = [], {}
-    for number, column_codes in enumerate(codes):
-        first_codes = np.concatenate(column_codes) if column_codes else np.zeros(0, dtype=np.int64)
-        present = set(np.unique(first_codes).tolist())
-        column = describe_public_column(
-            manifest, number, [value for value, place in codes_by_value[number].items() if place in present]
-        )
-        sorted_codes = np.zeros(max(len(codes_by_value[number]), 1), dtype=np.int64)
-        for value, place in column.places.items():
-            sorted_codes[codes_by_value[number][value]] = place
+        for encoder, name in zip(encoders, manifest.public_columns, strict=True):
+            encoder.add(batch.column(name))
+    rows = sum(map(len, published_blocks))
+    crowds = manifest.encoding.read_crowds(manifest.naming, release.folder)
+    columns = []
+    arrays: dict[str, Array] = {}
+    if crowds is not None:
+        arrays |= {"crowd_people": crowds.people, "crowd_noisy": crowds.noisy}
+    for number, (encoder, name) in enumerate(zip(encoders, manifest.public_columns, strict=True)):
+        if crowds is not None:
+            encoder.add(crowds.public.column(name).combine_chunks())
+        column = describe_public_column(manifest, number, encoder.present_values)
+        codes = encoder.number_by(column)
         columns.append(column)
-        arrays[column.id] = sorted_codes[first_codes]
+        arrays[column.id] = codes[:rows]
+        if crowds is not None:
+            arrays[f"crowd_{column.id}"] = codes[rows:]
     published_values = np.concatenate(published_blocks) if published_blocks else np.zeros(0, dtype=np.int64)
     is_set = published_values.ndim > 1
     arrays["shown"] = make_bit_maps(published_values) if is_set else published_values
-    return PageContents(columns, arrays, {"is_set": is_set})
+    settings: Json = {"is_set": is_set, "lines": rows, **({"width": published_values.shape[1]} if is_set else {})}
+    return PageContents(columns, arrays, settings)
 
 
 def count_column_pairs(
@@ -227,7 +253,8 @@ def count_column_pairs(
             "sfumato query instead.",
             code="release-too-large-for-page",
         )
-    return PageContents(covered_columns, arrays, {"tables": [{"columns": item} for item in tables]}, omitted_columns)
+    settings: Json = {"tables": [{"columns": item} for item in tables], "width": arrays["table0_counts"].shape[1]}
+    return PageContents(covered_columns, arrays, settings, omitted_columns)
 
 
 def _count_combinations(
@@ -240,11 +267,27 @@ def _count_combinations(
         return None
     groups = tuple(f"{quote_name(TABLE)}.{quote_name(column.name)}" for column in columns)
     scan_result = manifest.encoding.tally_groups(session, Scan(groups=groups), manifest.naming)
-    tallies = [measured[COUNT] for measured in scan_result.values()]
+    crowds = manifest.encoding.read_crowds(manifest.naming, session.folder)
+    tallies = [measured[COUNT].attach_context(None, crowds) for measured in scan_result.values()]
     arrays: dict[str, Array] = {
         column.id: np.array([column.places[unify_nan(key[at])] for key in scan_result], dtype=np.int64)  # type: ignore[arg-type]
         for at, column in enumerate(columns)
     }
     arrays["rows"] = np.array([int(tally.rows[0]) for tally in tallies])
     arrays["counts"] = np.concatenate([tally.counts for tally in tallies])
+    if crowds is not None:
+        arrays |= _sum_crowds(tallies)
     return arrays
+
+
+def _sum_crowds(tallies: Sequence[Tally]) -> dict[str, Array]:
+    """The crowds of some cells, with the sums of their counts. The last count is the number of people outside."""
+    counts = np.concatenate([tally.counts for tally in tallies])
+    lines = [tally.crowds for tally in tallies if tally.crowds is not None]
+    return {
+        "counts": counts[:, :-1],
+        "records": counts[:, -1],
+        "crowds": np.array([int(line.sizes[0]) for line in lines]),
+        "estimates": np.array([line.counts.estimates[line.crowds].sum(axis=0) for line in lines]),
+        "noisy": np.array([line.counts.noisy[line.crowds].sum(axis=0) for line in lines]),
+    }

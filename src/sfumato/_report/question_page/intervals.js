@@ -12,6 +12,7 @@ function standardError({value, base, slope, least, most}) {
 }
 
 // The two ends of an interval. `quantile` is the normal quantile of the confidence level.
+// Estimators may know the exact distribution of a count (`known`).
 function interval(moments, level, quantile) {
   const {value, base, slope, least, most, chances} = moments;
   const squared = quantile ** 2, shift = squared * slope / 2;
@@ -23,6 +24,7 @@ function interval(moments, level, quantile) {
     const hits = clipped(Math.round((value - least) * (wanted - other) + rows * other), 0, rows);
     if (hits < MOST_HITS) [low, high] = inverted(wanted, other, rows, hits, level).map(end => end + least);
   }
+  if (moments.known) [low, high] = moments.known(level);
   const nearest = clipped(value, least, most), reach = Math.min(quantile, 1) * standardError(moments);
   [low, high] = [clipped(low, least, most), clipped(high, least, most)];
   return [

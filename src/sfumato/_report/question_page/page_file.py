@@ -75,11 +75,20 @@ class QuestionPage:
     coverage: str = ""
     """The share of people whom the bound covers, in a sentence; empty for guarantees without one bound."""
     is_private: bool = False
+    people_in_counts: int = 0
+    """How many of the people have no record, because counts of their groups are published."""
 
     @property
     def has_only_counts(self) -> bool:
         """Whether it contains counts instead of records."""
         return "tables" in self.contents.script_settings
+
+    @property
+    def contents_in_words(self) -> str:
+        """What the page contains: records, counts, or both."""
+        if self.has_only_counts or self.people_in_counts == self.records > 0:
+            return "counts"
+        return "counts and records" if self.people_in_counts else "records"
 
     @cached_property
     def size(self) -> int:
@@ -124,6 +133,9 @@ class QuestionPage:
 
     def _render_body(self) -> list[str]:
         records_text = f"{self.records:,} {self.manifest.count_unit}"
+        if self.people_in_counts:
+            counted = "all" if self.people_in_counts == self.records else f"{self.people_in_counts:,} of them"
+            records_text += f", {counted} in groups with published counts"
         subtitle = f"{records_text}. Every answer has a standard error. Your questions never leave this page."
         test_warning = Alerts((Alert(Grade.STOP, TEST_KEY_NOTE),)) if self.manifest.is_test else None
         sections = [
@@ -164,7 +176,7 @@ class QuestionPage:
             "answers.",
         ]
         if self.has_only_counts:
-            reading_facts.append(TOO_LARGE_NOTE)
+            reading_facts += filter(None, (TOO_LARGE_NOTE, self.twin.note))
         if self.contents.omitted_columns:
             names = ", ".join(repr(shorten_text(name, 60)) for name in self.contents.omitted_columns)
             reading_facts.append(f"Public columns that this page omits for lack of space: {names}.")
@@ -172,7 +184,7 @@ class QuestionPage:
 
     @property
     def _ending(self) -> str:
-        contents_text = "counts of the release" if self.has_only_counts else "all records of the release"
+        contents_text = f"{self.contents_in_words.replace('records', 'all records')} of the release"
         about = self.manifest.description
         licence = f"Licence: {about.licence}. " if about.licence else ""
         contact = f"Contact: {about.contact}. " if about.contact else ""
@@ -203,11 +215,23 @@ def make_question_page(
         coverage = "" if opened.bound_coverage is None else opened.bound_coverage.sentence
 
         def make_page(contents: PageContents) -> QuestionPage:
-            contents.script_settings["width"] = width
-            return QuestionPage(manifest, records, method, twin, contents, page_title, coverage)
+            contents.script_settings.setdefault("width", width)
+            return QuestionPage(
+                manifest,
+                records,
+                method,
+                twin,
+                contents,
+                page_title,
+                coverage,
+                people_in_counts=opened.people_in_counts,
+            )
 
         room = int(max_megabytes * MEGABYTE)
-        if records <= room:  # every record needs at least a byte
+        crowds = manifest.encoding.read_crowds(manifest.naming, opened.folder)
+        counts = 0 if crowds is None else crowds.noisy.size
+        # Every record needs at least a byte, and every count at least a bit.
+        if records - opened.people_in_counts + counts // 8 <= room:
             answer_page = make_page(pack_records(opened))
             if answer_page.size <= room:
                 return answer_page
@@ -219,7 +243,7 @@ def _write_script(twin: BrowserEstimator) -> str:
     """Joins all scripts in one function, and keeps their comments."""
     here = Path(__file__).parent
     sources = [(here / name).read_text(encoding="utf-8") for name in SCRIPTS]
-    sources.insert(1, twin.script.read_text(encoding="utf-8"))
+    sources[1:1] = [script.read_text(encoding="utf-8") for script in (*twin.helpers, twin.script)]
     return '(() => {\n"use strict";\n' + "\n".join(sources) + "})();"
 
 
