@@ -32,6 +32,7 @@ from sfumato._request.person_rows import PersonBasis, PersonCheck
 from sfumato._request.range_edges import Ranges
 from sfumato._request.schema import NullPolicy, Role, Schema
 from sfumato._verify.check_results import Check, Verification
+from sfumato._verify.crowd_tables import CROWDS, leave_out_crowds, list_count_tables
 from sfumato._verify.distributions import read_reference
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.file_checks import PERSONS, verify_folder
@@ -149,7 +150,7 @@ def _select_published_rows(
     # Releases of older formats do not say whether the column numbers the rows.
     basis = selection.basis if int(view.sfumato_json["format"]) >= BASIS_FORMAT else persons.basis
     is_same = PersonCheck.of(rows, left_out, view.public_names, basis) == persons
-    sentence = f"in the original, the rows of each {column!r} were counted again: {left_out:,} rows are not published,"
+    sentence = f"in the original, the rows of each {column!r} were counted again: {left_out:,} rows are not published"
     verdict = (
         "as the release says."
         if is_same
@@ -223,9 +224,12 @@ def verify_original(folder: Path, rows: OriginalRows, groups: Groups) -> Verific
             config={"memory_limit": MEMORY_LIMIT, "temp_directory": str(rows.private_folder)}
         ) as connection:
             _load_tables(connection, folder, view, rows.source, groups)
+            public_check = _check_public(connection, view)
+            with leave_out_crowds(connection, view):
+                order_check = check_order(connection, folder, view)
             checks = (
-                _check_public(connection, view),
-                check_order(connection, folder, view),
+                public_check,
+                order_check,
                 reference.check_draws(connection, view),
                 reference.check_posteriors(connection, view),
             )
@@ -306,17 +310,26 @@ def _load_tables(connection: Connection, folder: Path, written: ManifestView, so
     """Loads the prepared original into DuckDB, which uses the disk if it is large."""
     connection.register("stream", pa.RecordBatchReader.from_batches(*prepare_rows(folder, written, source, groups)))
     connection.execute("CREATE TEMP TABLE original AS SELECT * FROM stream")
-    for view_name, files in zip(("release", "beside"), (written.record_files, written.encoding.FILES[1:]), strict=True):
+    beside = () if list_count_tables(written) else written.encoding.FILES[1:]
+    for view_name, files in zip(("release", "beside"), (written.record_files, beside), strict=True):
         if files:
             connection.read_parquet([str(folder / file) for file in files]).create_view(view_name)
+    for table in list_count_tables(written):
+        table.register(connection, written, folder)
 
 
 def _check_public(connection: Connection, view: ManifestView) -> Check:
-    columns = ", ".join(view.quoted_public_names)
-    rows = connection.execute("SELECT (SELECT COUNT(*) FROM original), (SELECT COUNT(*) FROM release)").fetchall()[0]
-    counts_sql = f"SELECT {columns}, COUNT(*) FROM {{}} GROUP BY ALL"
-    sql = f"SELECT COUNT(*) FROM ({counts_sql.format('original')} EXCEPT {counts_sql.format('release')})"
-    differing = connection.execute(sql).fetchall()[0][0]
-    if rows[0] != rows[1] or differing:
+    """Checks that the release has as many people with each combination of public columns as the original."""
+    columns = "".join(f"{name} AS c{number}, " for number, name in enumerate(view.quoted_public_names))
+    published = f"SELECT {columns}COUNT(*) AS people FROM release GROUP BY ALL"
+    if list_count_tables(view):
+        published += f" UNION ALL SELECT * EXCLUDE (crowd) FROM {CROWDS}"
+    original = f"SELECT {columns}COUNT(*) FROM original GROUP BY ALL"
+    sql = (
+        "SELECT (SELECT COUNT(*) FROM original), (SELECT COALESCE(SUM(people), 0)::BIGINT FROM published), "
+        f"(SELECT COUNT(*) FROM ({original} EXCEPT SELECT * FROM published))"
+    )
+    ((rows, published_rows, differing),) = connection.execute(f"WITH published AS ({published}) {sql}").fetchall()
+    if rows != published_rows or differing:
         return Check("public columns", False, "the public columns of the release differ from those of the original.")
-    return Check("public columns", True, f"the public columns of all {rows[0]:,} records match the original.")
+    return Check("public columns", True, f"the public columns of all {rows:,} records match the original.")

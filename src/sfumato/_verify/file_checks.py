@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 from sfumato._core.digests import FileMapper, compute_file_digest
 from sfumato._parquet.footer import has_extra_metadata, iter_page_sizes, read_footer
 from sfumato._parquet.thrift_compact import ThriftError
-from sfumato._query.bound_coverage import estimate_bound_coverage
 from sfumato._query.release import Release
 from sfumato._records.column_codes import describe_type
 from sfumato._release.csv_copies import compute_copy_digest
@@ -34,19 +33,20 @@ ACCEPTED = "accepted"
 README_TEXT = "readme"
 
 
-def verify_folder(folder: Path, apply_each: FileMapper = map, *, are_ours: bool = False) -> Verification:
+def verify_folder(folder: Path, apply_each: FileMapper = map, *, own_release: Release | None = None) -> Verification:
     """Checks the files of a release directory against its manifest, and the guarantee against its design.
 
-    `apply_each` may read several files at once. Files that this process just wrote are read while their digests are
-    computed. Other files are read only if the digests are right, because damaged files may be unreadable.
+    `apply_each` may read several files at once. Files are read only if the digests are right, because damaged files may
+    be unreadable. Files that this process just wrote are read while their digests are computed. `own_release` is the
+    release in these files; what it estimated for the README is not estimated again.
     """
     json = load_json(folder)
     try:
         reference, view = read_reference(json)
-        if are_ours:
+        if own_release is not None:
             with ThreadPoolExecutor(1) as other:
                 digests = other.submit(_check_files, folder, view, apply_each)
-                checks = _run_checks(folder, reference, view)
+                checks = _run_checks(folder, reference, view, own_release)
             return Verification((digests.result(), *checks))
         files = _check_files(folder, view, apply_each)
         return Verification((files, *(_run_checks(folder, reference, view) if files.has_passed else ())))
@@ -64,7 +64,9 @@ def verify_folder(folder: Path, apply_each: FileMapper = map, *, are_ours: bool 
         ) from error
 
 
-def _run_checks(folder: Path, reference: ReferenceDistribution, view: ManifestView) -> tuple[Check, ...]:
+def _run_checks(
+    folder: Path, reference: ReferenceDistribution, view: ManifestView, own_release: Release | None = None
+) -> tuple[Check, ...]:
     """Runs all checks except the check of the digests."""
     guarantee = view.sfumato_json.get("guarantee", reference.guarantees[0])
     mismatch_text = f"the mechanism {view.sfumato_json['mechanism']!r} cannot give the guarantee {guarantee!r}."
@@ -73,6 +75,7 @@ def _run_checks(folder: Path, reference: ReferenceDistribution, view: ManifestVi
         _check_metadata(folder, view),
         *_check_copies(folder, view),
         reference.check_domain(folder, view),
+        *(() if reference.check_counts is None else (reference.check_counts(folder, view),)),
         reference.check_guarantee(folder, view)
         if guarantee in reference.guarantees
         else Check("guarantee", False, mismatch_text),
@@ -80,7 +83,7 @@ def _run_checks(folder: Path, reference: ReferenceDistribution, view: ManifestVi
         _check_persons(view),
         _check_accepted(view),
     )
-    return (*checks, *_check_readme(folder, view, checks), _check_fitness(view))
+    return (*checks, *_check_readme(folder, view, checks, own_release), _check_fitness(view))
 
 
 def _check_files(folder: Path, view: ManifestView, apply_each: FileMapper) -> Check:
@@ -97,7 +100,7 @@ def _check_files(folder: Path, view: ManifestView, apply_each: FileMapper) -> Ch
     folders = {name.partition("/")[0] for name in listed_files if "/" in name}
     present_names = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
     extra = sorted(present_names - {*listed_files, *folders, MANIFEST})
-    required_files = (*view.record_files, *view.encoding.FILES[1:], README)
+    required_files = (*view.record_files, *view.encoding.files[1:], README)
     found_copies = [name for name in listed_files if name in COPY_NAMES]
     tables = [name for name in listed_files if name not in (*found_copies, README)]
     copies = sorted({_name_copy(view, name) for name in tables}) if found_copies else []
@@ -197,21 +200,24 @@ def _check_accepted(view: ManifestView) -> Check:
     return Check(ACCEPTED, True, " ".join(sentences) or "no warning was overridden.")
 
 
-def _check_readme(folder: Path, view: ManifestView, others: Sequence[Check]) -> list[Check]:
+def _check_readme(
+    folder: Path, view: ManifestView, others: Sequence[Check], own_release: Release | None
+) -> list[Check]:
     """Writes the README again from the manifest and the records, and compares every byte.
 
     Refuses an unreadable README, unless another check already reports the error.
     """
     try:
-        manifest = parse_manifest(view.json)
+        release = own_release or Release(folder, parse_manifest(view.json), folder)
+        manifest = release.manifest
         is_current = manifest.readme_template == README_TEMPLATE
-        coverage = estimate_bound_coverage(Release(folder, manifest, folder)) if is_current else None
+        coverage = release.bound_coverage if is_current else None
     except ReleaseFormatError:
         if all(check.has_passed for check in others):
             raise
         return []
-    rows = sum(pq.read_metadata(path).num_rows for path in manifest.list_data_paths(folder))
-    expected = make_readme(manifest, rows, "" if coverage is None else coverage.sentence).encode()
+    sentence = "" if coverage is None else coverage.sentence
+    expected = make_readme(manifest, release.rows, sentence, people_in_counts=release.people_in_counts).encode()
     # The size is compared first, because a hostile README may be huge.
     is_same = (folder / README).stat().st_size == len(expected) and (folder / README).read_bytes() == expected
     if is_same:

@@ -55,6 +55,8 @@ MOST_LABELS = 64
 PARTS = (2, 16)
 """Records whose labels have an order are divided into this number of parts of equal size."""
 FIRST_ROWS = 1000
+ROW = quote_name("sfumato row")
+"""The column with the number of a row, if the table has a column `rowid`."""
 ENOUGH_PEOPLE = 16
 """The number of people used to locate and label a class, if classes have on average more than twice this number."""
 
@@ -185,6 +187,8 @@ class LinkedRecords:
 def check_order(connection: Connection, folder: Path, view: ManifestView) -> Check:
     """Checks that the order of the records is independent of the original, and of the published values."""
     table, total = read_windows(folder, view)
+    if not total:
+        return Check("order", True, "the release has no records, so their order discloses nothing.")
     linked = link_records(connection, view, table, total)
     kinds = {"the order of the original": label_parts(linked.row_numbers[linked.classes])}
     for name, values in linked.true_values.items():
@@ -288,7 +292,7 @@ def _write_numbered_original_sql(view: ManifestView) -> tuple[str, str]:
     """SQL for the original with a row number, and a name for this number that no column has."""
     if "rowid" not in {name.lower() for name in (*view.public_names, *view.sensitive_names)}:
         return "original", "o.rowid"
-    return "(SELECT *, ROW_NUMBER() OVER () - 1 AS rowid_ FROM original)", "o.rowid_"
+    return f"(SELECT *, ROW_NUMBER() OVER () - 1 AS {ROW} FROM original)", f"o.{ROW}"
 
 
 def _write_same_class_sql(view: ManifestView) -> str:

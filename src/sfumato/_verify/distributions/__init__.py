@@ -8,6 +8,7 @@ from sfumato._verify.distributions import decoy_verifier as decoy_distribution
 from sfumato._verify.distributions import fine_grain_verifier as fine_grain_distribution
 from sfumato._verify.distributions import harmonic_verifier as harmonic_distribution
 from sfumato._verify.distributions import levels_verifier as level_distribution
+from sfumato._verify.distributions import noisy_counts_verifier as noisy_counts_distribution
 from sfumato._verify.distributions import small_domain_verifier as small_domain_distribution
 from sfumato._verify.distributions import subset_verifier as subset_distribution
 from sfumato._verify.distributions import uniform_verifier as uniform_distribution
@@ -23,6 +24,7 @@ REFERENCE_DISTRIBUTIONS: Registry[ReferenceDistribution] = Registry(
         "uniform": uniform_distribution.REFERENCE_DISTRIBUTION,
         "subset": subset_distribution.REFERENCE_DISTRIBUTION,
         "levels": level_distribution.REFERENCE_DISTRIBUTION,
+        "noisy-counts": noisy_counts_distribution.REFERENCE_DISTRIBUTION,
         "small-domain": small_domain_distribution.REFERENCE_DISTRIBUTION,
         "fine-grain": fine_grain_distribution.REFERENCE_DISTRIBUTION,
         "harmonic": harmonic_distribution.REFERENCE_DISTRIBUTION,

@@ -53,6 +53,8 @@ class ReferenceDistribution:
     """Checks that no belief in a covered value exceeds the guarantee, for an attacker who knows the original's
     counts.
     """
+    check_counts: Callable[[Path, ManifestView], Check] | None = None
+    """Checks the table of noisy counts; None if the mechanism never has one."""
     are_weights: Callable[[ManifestView, WeightTable], bool] | None = None
     """Whether the columns of the weights are right; None if the mechanism never has weights."""
     explain_missing_weights: Callable[[ManifestView], str | None] = _require_weights
