@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
 
-from sfumato._comparison.comparison_baselines import Baseline, estimate_laplace_answers, redraw_values
+from sfumato._comparison.comparison_baselines import Baseline, estimate_laplace_table, redraw_values
 from sfumato._comparison.comparison_outcome import Comparison, Contender
 from sfumato._comparison.matching_criteria import Aim, SameError, SameGain, SamePosterior, list_bounds_around
 from sfumato._comparison.mechanism_trial import ATTACKERS, Trial, TrialTable, plan_trial, run_attack, select_options
@@ -34,7 +33,8 @@ from sfumato._request.histogram import Histogram
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_setup import make_draws
 from sfumato._risk.attackers.attack_target import make_part_targets
-from sfumato._risk.attackers.planned_exposure import draw_published_values, measure_predictions
+from sfumato._risk.attackers.planned_exposure import measure_predictions
+from sfumato._risk.attackers.planned_values import draw_published_values
 from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
@@ -44,11 +44,13 @@ from sfumato.mechanisms.mechanism import AnyMechanism
 BATCH = 1 << 16
 
 
-def measure_record_bytes(chosen: ChosenMechanism, trial_table: TrialTable) -> float:
-    """The bytes per record in a release's Parquet file.
+def measure_record_bytes(chosen: ChosenMechanism, trial_table: TrialTable) -> float | None:
+    """The bytes per record in a release's Parquet file; None if people are counted and have no record.
 
     Public columns are the same under every mechanism, and not counted.
     """
+    if chosen.has_counts:
+        return None
     mechanism, sensitive, sample = chosen.mechanism, trial_table.sensitive, trial_table.sample
     encoding = mechanism.make_encoding(chosen.design)
     cell = encoding.name_cell_column(sensitive.name)
@@ -320,11 +322,7 @@ def _evaluate_mechanism(
 def _list_baselines(comparison: Comparison, trial_table: TrialTable) -> tuple[Baseline, ...]:
     """Lists the baselines that apply."""
     best = comparison.recommended_contender
-    best_error = None if best is None or not best.trial.error else (best.mechanism.name, best.trial.error)
     bound = comparison.bound if best is None else best.trial.bound
     redrawn = redraw_values(trial_table.sample, trial_table.histogram, comparison.count_size)
-    return tuple(
-        chain(
-            [] if redrawn is None else [redrawn], [estimate_laplace_answers(bound, comparison.count_size, best_error)]
-        )
-    )
+    laplace_table = estimate_laplace_table(bound, trial_table.histogram, comparison.count_size)
+    return tuple(baseline for baseline in (redrawn, laplace_table) if baseline is not None)

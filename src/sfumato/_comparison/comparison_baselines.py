@@ -1,4 +1,4 @@
-"""Baselines for mechanisms. One redraws all values, and one gives noisy answers without a published table."""
+"""Baselines for mechanisms. One redraws all values, and one publishes a table of noisy counts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato._core.array_types import Floats
 from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_percent
 from sfumato._profile.record_sample import Sample
@@ -14,6 +15,7 @@ from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
 from sfumato._risk.attackers.known_column_beliefs import count_cooccurrences
 from sfumato.errors import SpecError
+from sfumato.mechanisms.error_at_count import predict_error
 
 SIZE_FACTOR = 2.0
 """Counts from half to twice a size are taken as counts of that size."""
@@ -21,6 +23,8 @@ MOST_HEIGHT = 1000
 """Columns with more values are skipped, because most of their counts are small."""
 SENSITIVITY = 1.0
 """One record changes a count by at most one."""
+CHANGED_COUNTS = 2
+"""Another value for a person changes the count of the old value and that of the new one."""
 MARGIN = 2.0**-50
 """OpenDP rounds epsilon up. With this factor on the noise, it confirms the requested epsilon."""
 
@@ -81,20 +85,29 @@ def compute_laplace_scale(epsilon: float) -> float:
     return SENSITIVITY / epsilon * (1 + MARGIN)
 
 
-def estimate_laplace_answers(bound: BreachBound, at: int, beside: tuple[str, float] | None) -> Baseline:
-    """Answers counts with noise, so that one answer changes odds by at most the bound. No table is published.
+def estimate_laplace_table(bound: BreachBound, histogram: Histogram, at: int) -> Baseline | None:
+    """A table with the count of each value in each group of equal public columns, each with its own Laplace noise.
 
-    If the error of a mechanism is known, the text gives the number of answers from which the mechanism is more
-    accurate.
+    One table answers all counts, and the odds of any statement about a person rise by at most the bound. Another value
+    for a person changes two counts by one, so the noise has twice the usual scale. None without a table of people, or
+    if no value has so many records.
     """
+    groups = sum(number for _, number in histogram.class_sizes)
+    if not groups:
+        return None
     epsilon = math.log(bound.person_amplification)
-    noise = math.sqrt(2) * bound.rows * compute_laplace_scale(epsilon)
+    scale = CHANGED_COUNTS * bound.rows * compute_laplace_scale(epsilon)
+
+    def predict_variances(rows: Floats, counts: Floats) -> Floats:
+        return rows / histogram.total * groups * 2 * scale**2
+
+    error = predict_error(np.array(histogram.counts, dtype=np.float64), predict_variances, at).evenly
+    if error is None:
+        return None
     sentence = (
-        "each count is answered with its own Laplace noise, without a published table. If a single answer may use "
-        f"the whole bound, it is typically off by {format_percent(noise / at)} at a count of {at:,} records. The "
-        "noise of each answer grows with the number of answers"
+        f"each value of each of the {groups:,} groups of people with equal public columns has a count with its own "
+        f"Laplace noise (epsilon {epsilon:.2f}), as libraries for noisy contingency tables do it. One table "
+        f"answers all counts. Counts of about {at:,} people are typically off by {format_percent(error)}. No row is "
+        "published for a person."
     )
-    if beside is not None:
-        name, error = beside
-        sentence += f", and from about {max(2, math.ceil(error * at / noise)):,} answers on, {name} is more accurate"
-    return Baseline("Laplace answers", noise / at, None, f"{sentence}.")
+    return Baseline("Laplace table", error, None, sentence)

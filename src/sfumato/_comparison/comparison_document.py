@@ -10,9 +10,11 @@ from sfumato._comparison.comparison_tables import (
     KNOWLEDGE,
     SHORT_KNOWLEDGE,
     ComparisonTable,
+    list_unlinked_letters,
     make_attack_table,
     make_cost_table,
     make_guarantee_table,
+    make_unlinked_table,
 )
 from sfumato._document.document import (
     DEFAULT_DECIDER,
@@ -97,6 +99,7 @@ def _list_layers(comparison: Comparison) -> list[Section]:
             "Measured",
             *_draw_attack_scenarios(comparison),
             *_make_layer(make_attack_table(comparison)),
+            *_list_unlinked(comparison),
             has_page_break=True,
         ),
         make_section(
@@ -167,6 +170,27 @@ def _draw_attack_scenarios(comparison: Comparison) -> tuple[Block, ...]:
         if letter in contender.attacks
     ]
     return (Picture(partial(draw_attack_scenarios, guesses)),) if guesses else ()
+
+
+def _list_unlinked(comparison: Comparison) -> tuple[Block, ...]:
+    """Shows the success of attackers who do not know which record is the person's."""
+    table = make_unlinked_table(comparison)
+    if table is None:
+        return ()
+    guesses = [
+        replace(
+            _make_guess(letter, contender),
+            without_release=unlinked.without_release.success,
+            with_release=unlinked.with_release.success,
+            interval=unlinked.with_release.interval,
+            control=None,
+        )
+        for letter in list_unlinked_letters(comparison)
+        for contender in comparison.possible_contenders
+        if letter in contender.attacks and (unlinked := contender.attacks[letter].unlinked) is not None
+    ]
+    figure = Picture(partial(draw_attack_scenarios, guesses, condition="own record unknown"))
+    return Heading(table.title), figure, *_make_layer(table)
 
 
 def _make_guess(letter: str, contender: Contender) -> AttackSuccess:

@@ -194,9 +194,21 @@ class Comparison:
         }
 
 
+def pair_gains(one: Trial, other: Trial) -> tuple[float, float]:
+    """The gains of an attacker under two mechanisms that can be compared.
+
+    Where people are counted, nobody has a record. So beside such a mechanism, the records of the other one are not
+    taken as known either: this would make counts look as if they disclosed less.
+    """
+    has_counts = any(trial.mechanism.crowd_counts is not None for trial in (one, other))
+    if has_counts and one.unlinked_gain is not None and other.unlinked_gain is not None:
+        return one.unlinked_gain, other.unlinked_gain
+    return one.gain or 0.0, other.gain or 0.0
+
+
 def _is_better(one: Trial, other: Trial, *, by_gain: bool) -> bool:
     """Whether the first of two trials is better. The compared numbers of both are known."""
-    gains, errors = (one.gain or 0.0, other.gain or 0.0), (one.error or 0.0, other.error or 0.0)
+    gains, errors = pair_gains(one, other), (one.error or 0.0, other.error or 0.0)
     is_same_gain = abs(gains[0] - gains[1]) <= SAME_GAIN
     is_same_error = abs(errors[0] - errors[1]) <= SAME_ERROR * max(errors)
     if by_gain:
@@ -236,14 +248,11 @@ def _write_advice(comparison: Comparison) -> Sequence[str]:
     ]
     if safer_contenders:
         attack_text = (
-            f"{contender.mechanism.name} (gain {format_points(contender.trial.gain)}, error "
+            f"{contender.mechanism.name} ({_describe_gains(contender, best)}, error "
             f"{format_relative_error(contender.trial.error)})"
             for contender in safer_contenders
         )
-        sentences.append(
-            f"The attacker gains less under {_join_names(attack_text)}. Under {best.mechanism.name}, the gain is "
-            f"{_format_gain(best)}."
-        )
+        sentences.append(f"The attacker gains less under {_join_names(attack_text)}.")
     weaker_names = [
         contender.mechanism.name
         for contender in others
@@ -272,15 +281,20 @@ def _list_absent(comparison: Comparison) -> list[str]:
 
 
 def _has_less_gain(one: Contender, other: Contender) -> bool:
-    return (one.trial.gain or 0.0) < (other.trial.gain or 0.0) - SAME_GAIN
+    gain, other_gain = pair_gains(one.trial, other.trial)
+    return gain < other_gain - SAME_GAIN
 
 
 def _has_less_error(one: Contender, other: Contender) -> bool:
     return one.trial.error is not None and one.trial.error < (other.trial.error or 0.0)
 
 
-def _format_gain(contender: Contender) -> str:
-    return format_points(contender.trial.gain)
+def _describe_gains(contender: Contender, best: Contender) -> str:
+    """Describes the gains under two mechanisms, both with or both without a known record."""
+    gain, other_gain = pair_gains(contender.trial, best.trial)
+    is_unlinked = (gain, other_gain) == (contender.trial.unlinked_gain, best.trial.unlinked_gain)
+    condition = " if the person's own record is unknown" if is_unlinked else ""
+    return f"gain {format_points(gain)} instead of {format_points(other_gain)}{condition}"
 
 
 def _join_names(names: Iterable[str]) -> str:

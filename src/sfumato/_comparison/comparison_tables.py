@@ -26,16 +26,24 @@ SHORT_KNOWLEDGE = {"O": f"public columns and {KNOWN_SHARE:.0%} of the others"}
 """The attackers' knowledge in short form, for figures."""
 
 PROVED_NOTE = (
-    "\u00d7 marks the largest factor by which a person's own record raises the odds of a value, whatever the "
-    "attacker knew before or learns from other records. \u2264 marks the highest possible confidence in a value that "
-    "is no more frequent than the prior. Without either mark, nothing limits what the attacker learns. Standing: a "
-    "weaker mechanism has a weaker guarantee than requested; publish refuses a mechanism that is marked as refused."
+    "\u00d7 marks the largest factor by which a person's own record, or being counted, raises the odds of a value, "
+    "whatever the attacker knew before or learns from other records. \u2264 marks the highest possible confidence in "
+    "a value that is no more frequent than the prior. Without either mark, nothing limits what the attacker learns. "
+    "Standing: a weaker mechanism has a weaker guarantee than requested; publish refuses a mechanism that is marked "
+    "as refused."
 )
 MEASURED_NOTE = (
-    "Attack success is the % of people whose value is guessed correctly, without the release {} with the release. "
+    "Attack success is the % of people whose value is guessed correctly, without the release {} with the release, if "
+    "the person's own record is known. "
     "Success was measured on {:,} of {:,} records, in a trial release. Measurements are not bounds, because another "
     "attacker "
     "may succeed more often."
+)
+UNLINKED_NOTE = (
+    "The same attackers, if nobody knows which of the records with equal public columns is the person's. This is how a "
+    "release really stands, because its rows have a random order. People in published counts have no record. Use this "
+    "table to compare published counts with published records: the table above takes the person's own record as "
+    "known, which overstates what records disclose about people who are alike."
 )
 COST_NOTE = (
     "Errors are predicted standard errors in % of the count. The first column is for counts of {:,} people with a "
@@ -79,6 +87,40 @@ def make_attack_table(comparison: Comparison) -> ComparisonTable:
     )
     note = MEASURED_NOTE.format(ARROW, comparison.records, comparison.total)
     return ComparisonTable("Measured", ("mechanism", *ATTACKERS), rows, note)
+
+
+def make_unlinked_table(comparison: Comparison) -> ComparisonTable | None:
+    """The table of the attack success of attackers who do not know which record is the person's; None without any."""
+    letters = list_unlinked_letters(comparison)
+    if not letters:
+        return None
+    rows = tuple(
+        (
+            contender.mechanism.name,
+            *(_format_unlinked_guesses(contender.attacks.get(letter)) for letter in letters),
+        )
+        for contender in comparison.possible_contenders
+    )
+    return ComparisonTable("Own record unknown", ("mechanism", *letters), rows, UNLINKED_NOTE)
+
+
+def list_unlinked_letters(comparison: Comparison) -> list[str]:
+    """The attackers that also attacked without knowing which record is the person's."""
+    return [
+        letter
+        for letter in ATTACKERS
+        if any(
+            letter in contender.attacks and contender.attacks[letter].unlinked is not None
+            for contender in comparison.possible_contenders
+        )
+    ]
+
+
+def _format_unlinked_guesses(attack: Attack | None) -> str:
+    if attack is None or attack.unlinked is None:
+        return NOT_AVAILABLE
+    unlinked = attack.unlinked
+    return f"{100 * unlinked.without_release.success:.1f}{ARROW}{100 * unlinked.with_release.success:.1f}"
 
 
 def make_cost_table(comparison: Comparison) -> ComparisonTable:

@@ -71,6 +71,13 @@ class Trial:
             return None
         return self.attack.with_release.success - self.attack.without_release.success
 
+    @property
+    def unlinked_gain(self) -> float | None:
+        """The same gain if nobody knows which record is the person's; None if it was not measured."""
+        if self.attack is None or self.attack.unlinked is None:
+            return None
+        return self.attack.unlinked.with_release.success - self.attack.unlinked.without_release.success
+
 
 @dataclass(frozen=True, eq=False)
 class TrialTable:

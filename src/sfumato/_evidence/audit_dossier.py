@@ -32,9 +32,10 @@ from sfumato._release.manifest import Manifest
 from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.stated_context import StatedContext
+from sfumato._risk.attackers.domain_places import find_domain_places
 from sfumato._risk.attackers.record_linkage import list_public_columns
 from sfumato._risk.attackers.release_attacks import Audit, audit
-from sfumato._risk.attackers.release_matching import find_domain_places, prepare_table
+from sfumato._risk.attackers.release_matching import prepare_table
 from sfumato._verify.against_original import BATCH_ROWS, open_original, verify
 from sfumato._verify.check_results import Check, Verification
 from sfumato.errors import ReleaseFormatError, SfumatoError

@@ -240,10 +240,14 @@ class Certificate:
         )
         headings = ("count", *(curve.name for curve in curves))
         caption = "Standard error in % of the count; columns: share of the counted rows that have the value"
+        errors = self.predicted_errors
         assumption = (
-            "Predicted from the buckets, for a count with a condition that selects a small share of the records. The "
-            "number of all people with a value is published exactly."
-            if self.predicted_errors is not None and self.predicted_errors.is_share_independent
+            "Predicted from the design and the sizes of all groups of people with equal public columns. Counts of "
+            "larger groups have smaller errors."
+            if errors is not None and errors.has_crowds
+            else "Predicted from the buckets, for a count with a condition that selects a small share of the records. "
+            "The number of all people with a value is published exactly."
+            if errors is not None and errors.is_share_independent
             else "Predicted from the design, as if all other values were equally frequent. About two of three counts "
             "have a smaller error."
         )
@@ -360,6 +364,8 @@ def _list_numbers(entries: JsonView) -> Iterator[tuple[str, str]]:
                 )
             if len(value) > MOST_PARTS:
                 yield name, f"and {len(value) - MOST_PARTS:,} more, listed in the release"
+        elif key == "columns":  # of a coarse table
+            yield name, ", ".join(value)
         elif isinstance(value, list):
             fractions = sorted({Fraction(item) for item in value if isinstance(item, str | int)})
             if fractions and isinstance(value[0], str | None):

@@ -20,8 +20,8 @@ from sfumato._figures import EstimateWithTruth
 from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.release import Release
 from sfumato._risk.attackers.attack_result import compute_wilson_interval
+from sfumato._risk.attackers.domain_places import find_domain_places
 from sfumato._risk.attackers.record_linkage import encode_shared_values
-from sfumato._risk.attackers.release_matching import find_domain_places
 from sfumato.errors import SfumatoError
 
 CONDITIONS, MOST_COLUMNS, MOST_VALUES = 60, 3, 80

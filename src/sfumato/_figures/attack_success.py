@@ -77,10 +77,10 @@ def describe_known_columns(columns: Sequence[str]) -> str:
     return format_name(columns[0]) if len(columns) == 1 else f"all {len(columns)} public columns"
 
 
-def draw_attack_scenarios(guesses: Sequence[AttackSuccess], width: float = WIDTH) -> Figure:
+def draw_attack_scenarios(guesses: Sequence[AttackSuccess], width: float = WIDTH, *, condition: str = "") -> Figure:
     """Draws attack success without and with the release.
 
-    Each attacker and mechanism has a row, and controls are hollow.
+    Each attacker and mechanism has a row, and controls are hollow. `condition` names what else holds for all attackers.
     """
     width = limit_width(width)
     knowledge = dict.fromkeys(guess.knowledge for guess in guesses)
@@ -95,7 +95,7 @@ def draw_attack_scenarios(guesses: Sequence[AttackSuccess], width: float = WIDTH
     captions += [] if has_several else ["by an attacker who knows of a person:"]
     if any(is_known(guess.control) for guess in drawn_guesses):
         captions.append("hollow: a control")
-    head = Head.of("Attack success", captions, width)
+    head = Head.of(f"Attack success, {condition}" if condition else "Attack success", captions, width)
     rows = RowLayout.from_head(
         head,
         width,

@@ -36,7 +36,7 @@ from sfumato import (
     plan,
 )
 from sfumato._comparison.compare_mechanisms import choose_usual_count, find_required_guarantee
-from sfumato._comparison.comparison_baselines import estimate_laplace_answers, redraw_values
+from sfumato._comparison.comparison_baselines import estimate_laplace_table, redraw_values
 from sfumato._comparison.comparison_document import list_alternative_sections, make_comparison_document
 from sfumato._comparison.comparison_outcome import Contender, Standing
 from sfumato._comparison.matching_criteria import SameError, SameGain, list_bounds_around, list_weaker_bounds
@@ -99,6 +99,7 @@ def test_each_mechanism_is_asked_its_own_way() -> None:
         "uniform": "1/13 to 1/3",
         "subset": "1/13 to 1/3",
         "levels": "1/13 to 1/3",
+        "noisy-counts": "1/13 to 1/3",
         "small-domain": "1/13 to 1/3",
         "fine-grain": "each 1/13 to 1/3",
         "harmonic": "each 1/13 to 1/3",
@@ -216,7 +217,8 @@ def test_what_promises_less_is_never_recommended() -> None:
     assert "Use subset against an attacker who knows all 2 public columns" in found.recommendation
     assert "weaker guarantee than requested" in found.recommendation
     assert not contender(found, "levels").is_possible
-    assert "Not possible here: levels." in found.recommendation
+    assert not contender(found, "noisy-counts").is_possible  # the domain was not declared
+    assert "Not possible here: levels and noisy-counts." in found.recommendation
 
 
 @pytest.mark.slow
@@ -403,13 +405,20 @@ def test_redrawn_values_lose_how_columns_go_together() -> None:
     assert redraw_values(Sample({}, held, rows), Histogram.of("abc", counts), 30) is None
 
 
-def test_laplace_answers_are_close_one_by_one_and_lose_by_their_number() -> None:
-    bound = BreachBound("1/13", "1/3")
-    found = estimate_laplace_answers(bound, 1000, ("subset", 0.22))
-    assert found.error == pytest.approx(math.sqrt(2) / math.log(6) / 1000)
-    answers = math.ceil(0.22 / found.error)
-    assert f"from about {answers:,} answers on, subset is more accurate" in found.description
-    assert estimate_laplace_answers(bound.share_among_rows(2), 1000, None).error == pytest.approx(2 * found.error)
+def test_laplace_table_has_the_noise_of_every_group_that_a_count_covers() -> None:
+    """Ten groups of a hundred people: a count of all people with a value adds the noise of ten counts."""
+    bound, histogram = BreachBound("1/10", "1/3"), Histogram.of(["flu", "HIV"], [500, 500])
+    assert estimate_laplace_table(bound, histogram, 500) is None
+    found = estimate_laplace_table(bound, replace(histogram, class_sizes=((100, 10),)), 500)
+    assert found is not None
+    scale = 2 / math.log(4.5)
+    assert found.error == pytest.approx(math.sqrt(10 * 2) * scale / 500)
+    shared = estimate_laplace_table(bound.share_among_rows(2), replace(histogram, class_sizes=((100, 10),)), 500)
+    assert shared is not None
+    assert shared.error == pytest.approx(2 * found.error)
+    half = estimate_laplace_table(bound, replace(histogram, class_sizes=((100, 10),)), 250)
+    assert half is not None
+    assert half.error == pytest.approx(math.sqrt(5 * 2) * scale / 250)
 
 
 # ------------------------------------------------------------------------------------------------------------ mistakes

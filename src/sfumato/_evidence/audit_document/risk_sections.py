@@ -29,8 +29,7 @@ from sfumato._figures.number_format import (
     format_percent,
     format_upper_percent,
 )
-from sfumato._publish.exposure_section import make_belief_table
-from sfumato._request.guarantee import Guarantee
+from sfumato._publish.exposure_section import list_unlinked_blocks, make_belief_table
 from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION
 from sfumato._risk.attackers.self_test import SelfTest
 from sfumato._verify.check_results import make_checks
@@ -68,6 +67,10 @@ def list_singling_out(dossier: Dossier) -> tuple[Block, ...]:
         ("in groups of fewer than 11", format_percent(class_size_shares.below_11)),
         ("size of the smallest group", format_count(singling_out.smallest_class, "record")),
     ]
+    if dossier.audit.one_valued_people is not None:
+        fact_rows.append(
+            ("people in counts of fewer than 11 people with one value", f"{dossier.audit.one_valued_people:,}")
+        )
     people = dossier.audit.linkage.in_population
     if people is not None:
         fact_rows += [
@@ -152,7 +155,7 @@ def list_inference(dossier: Dossier) -> tuple[Block, ...]:
     if dossier.spec is not None and dossier.spec.bound is not None:
         total = max(sum(item.count for item in dossier.values), 1)
         shares = {item.name: item.count / total for item in dossier.values}
-        is_any_prior = manifest.mechanism.guarantee is Guarantee.ANY_PRIOR
+        is_any_prior = manifest.mechanism.guarantee.covers_all_statements
         parts.append(
             Picture(
                 partial(draw_posterior_by_prior, BeliefBound.of(dossier.spec.bound, shares, is_any_prior=is_any_prior))
@@ -266,6 +269,8 @@ def list_intruder_test(dossier: Dossier) -> tuple[Block, ...]:
         if audit.attacks
         else Text(f"No attack was run: {audit.skip_reason}"),
     ]
+    for about in dict.fromkeys(item.protected_column for item in audit.attacks):
+        parts += list_unlinked_blocks(about, [item for item in audit.attacks if item.protected_column == about])
     curves = [
         KnownOthersCurve(f"{dossier.manifest.mechanism_name}, {name}", curve_points)
         for name, curve_points in audit.success_by_share.items()

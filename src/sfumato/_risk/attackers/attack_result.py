@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato._core.array_types import Codes, Floats
+from sfumato._core.array_types import Codes, Counts, Floats
 from sfumato._core.json_types import Json
 from sfumato._figures.attack_success import describe_known_columns
 
@@ -67,6 +67,27 @@ class BeliefSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class UnlinkedSuccess:
+    """The beliefs of an attacker who does not know which of the records with equal public columns is the person's.
+
+    This is how a release really stands, because its rows have a random order. People in counts have no record.
+    """
+
+    records: int
+    """The number of attacked people, who are in whole equivalence classes."""
+    without_release: BeliefSummary
+    with_release: BeliefSummary
+
+    def to_json(self) -> Json:
+        """The beliefs as JSON."""
+        return {
+            "records": self.records,
+            "without": self.without_release.to_json(),
+            "with_release": self.with_release.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Attack:
     """One attacker, with its name, its knowledge, and its beliefs about a protected column."""
 
@@ -81,13 +102,18 @@ class Attack:
     without_release: BeliefSummary
     """The beliefs from the columns alone."""
     with_release: BeliefSummary | None
-    """The beliefs with the person's published value; None if its reference distribution is unknown."""
+    """The beliefs of an attacker who knows which record is the person's; None if its distribution is unknown.
+
+    A person whose value is published in counts has no record. Then these are the beliefs with the counts.
+    """
     label: str = ""
     """The knowledge of the attacker, if it is more than the columns."""
     control: BeliefSummary | None = None
     """The beliefs of this attacker about people without a record in the release, as a control."""
     seed: int | None = None
     """The seed that drew the published values; None if a secret key drew them."""
+    unlinked: UnlinkedSuccess | None = None
+    """The beliefs with the release of an attacker who does not know which record is the person's; None if unknown."""
 
     @property
     def final_success(self) -> float:
@@ -108,6 +134,8 @@ class Attack:
             more["control"] = self.control.to_json()
         if self.seed is not None:
             more["seed"] = self.seed
+        if self.unlinked is not None:
+            more["record_unknown"] = self.unlinked.to_json()
         return {
             "who": self.scenario,
             "told": list(self.known_columns),
@@ -128,19 +156,23 @@ class BeliefSum:
         self.records = self.count_above = self.count_well_above = 0
         self.right_guesses = self.total = self.worst = self.expected = self.variance = 0.0
 
-    def add(self, beliefs: Floats, true_codes: Codes) -> None:
-        """Adds the beliefs about some records and their true values. Of equally likely values, one is guessed."""
+    def add(self, beliefs: Floats, true_codes: Codes, times: Counts | None = None) -> None:
+        """Adds the beliefs about some records and their true values. Of equally likely values, one is guessed.
+
+        `times` says how many records each row stands for.
+        """
+        times = np.ones(len(true_codes), dtype=np.int64) if times is None else times
         true_beliefs, top_beliefs = beliefs[np.arange(len(true_codes)), true_codes], beliefs.max(axis=1, keepdims=True)
         is_likeliest = beliefs >= top_beliefs * (1 - ROUNDING)
         guess_shares = is_likeliest[np.arange(len(true_codes)), true_codes] / is_likeliest.sum(axis=1)
-        self.records += len(true_codes)
-        self.right_guesses += float(guess_shares.sum())
-        self.total += float(true_beliefs.sum())
-        self.expected += float(top_beliefs.sum())
-        self.variance += float((top_beliefs * (1 - top_beliefs)).sum())
+        self.records += int(times.sum())
+        self.right_guesses += float((guess_shares * times).sum())
+        self.total += float((true_beliefs * times).sum())
+        self.expected += float((top_beliefs[:, 0] * times).sum())
+        self.variance += float((top_beliefs[:, 0] * (1 - top_beliefs[:, 0]) * times).sum())
         self.worst = max(self.worst, float(true_beliefs.max(initial=0.0)))
-        self.count_above += int((true_beliefs > self.limits.take(true_codes)).sum())
-        self.count_well_above += int((true_beliefs > self.clear_limits.take(true_codes)).sum())
+        self.count_above += int(times[true_beliefs > self.limits.take(true_codes)].sum())
+        self.count_well_above += int(times[true_beliefs > self.clear_limits.take(true_codes)].sum())
 
     def summarize(self) -> BeliefSummary:
         """The summary of all batches."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,15 +34,21 @@ from sfumato._risk.attackers.belief_calibration import BeliefFunction, learn_all
 from sfumato._risk.attackers.guesses_from_release import (
     CandidateBeliefs,
     learn_best_round,
+    learn_by_updates,
     learn_from_buckets,
     predict_others,
 )
-from sfumato._risk.attackers.planned_exposure import ALL_COLUMNS, FREQUENCIES, ONE_COLUMN, SMALLEST
+from sfumato._risk.attackers.planned_exposure import ALL_COLUMNS, FREQUENCIES, ONE_COLUMN
+from sfumato._risk.attackers.published_crowds import UNUSED, choose_most_correct, count_right_guesses
+from sfumato._risk.attackers.unlinked_attack import attack_unlinked_people
 from sfumato.errors import SpecError
 
 OTHERS, TWO_RELEASES, RELEASE_ALONE, OWN_BELIEF = "others", "two releases", "release alone", "own belief"
+ALL_OTHERS = "all others"
 KNOWN_SHARE, KNOWN_SHARES = 0.2, (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
 ROUNDS = 10
+COUNT_ROUNDS = 1
+"""The number of rounds of learning from counts after the first. More rounds mainly learn noise."""
 MOST_LEARNED = 1 << 21
 """The largest product of records and values for learning from a release in which every record may have any value."""
 
@@ -60,6 +67,7 @@ def run_attack_scenarios(
             attack_with_all_columns(setup),
             attack_with_known_others(setup, known_share),
         ]
+        attack_results += [] if setup.crowds is None else [attack_with_all_others(setup)]
         attack_results += [] if second_setup is None else [attack_with_two_releases(setup, second_setup)]
         attack_results.append(attack_with_release_alone(setup))
     return tuple(attack_results)
@@ -67,7 +75,8 @@ def run_attack_scenarios(
 
 def attack_with_frequencies(setup: AttackSetup) -> Attack:
     """F: an attacker who knows the frequencies of values."""
-    return _attack(setup, FREQUENCIES, (), setup.target.learn(()).compute_beliefs)
+    beliefs = setup.target.learn(()).compute_beliefs
+    return _add_unlinked(setup, _attack(setup, FREQUENCIES, (), beliefs), beliefs)
 
 
 def attack_with_worst_column(setup: AttackSetup) -> Attack:
@@ -78,7 +87,8 @@ def attack_with_worst_column(setup: AttackSetup) -> Attack:
             "the release has no public column, so there is no attacker who knows a public column.",
             code="no-public-column",
         )
-    return max(column_attacks, key=lambda attack: attack.final_success)
+    worst = max(column_attacks, key=lambda attack: attack.final_success)
+    return _add_unlinked(setup, worst, setup.target.learn_across_halves(worst.known_columns))
 
 
 def attack_with_each_column(setup: AttackSetup) -> tuple[Attack, ...]:
@@ -89,7 +99,8 @@ def attack_with_each_column(setup: AttackSetup) -> tuple[Attack, ...]:
 
 def attack_with_all_columns(setup: AttackSetup) -> Attack:
     """P: an attacker who knows all public columns, with beliefs calibrated on other people."""
-    return _attack(setup, ALL_COLUMNS, tuple(setup.target.columns), learn_all_columns(setup.target, setup.rows))
+    beliefs = learn_all_columns(setup.target, setup.rows)
+    return _add_unlinked(setup, _attack(setup, ALL_COLUMNS, tuple(setup.target.columns), beliefs), beliefs)
 
 
 def attack_with_known_others(setup: AttackSetup, share: float = KNOWN_SHARE) -> Attack:
@@ -111,8 +122,46 @@ def attack_with_known_others(setup: AttackSetup, share: float = KNOWN_SHARE) -> 
     rows = setup.rows[~is_known[setup.rows]]
     attacker_columns = tuple(setup.target.columns)
     knows = f"{describe_known_columns(attacker_columns)} and the values of {share:.0%} of the other people"
+    known = None if setup.crowds is None else setup.crowds.count_known(setup.target.true_codes, is_known)
     return _attack(
-        replace(setup, rows=rows), OTHERS, attacker_columns, learn_all_columns(setup.target, setup.rows), knows
+        replace(setup, rows=rows),
+        OTHERS,
+        attacker_columns,
+        learn_all_columns(setup.target, setup.rows),
+        knows,
+        lambda beliefs, own_rows: setup.update_beliefs(beliefs, own_rows, known=known),
+    )
+
+
+def attack_with_all_others(setup: AttackSetup) -> Attack:
+    """A: an attacker who also knows the values of all other people, where counts are published.
+
+    Nobody can learn more from the counts of a crowd. Records do not depend on the values of others, so for people with
+    a record this attacker is P. Alike people may be tied, so the beliefs without the release use the others' values.
+    """
+    target, crowds = setup.target, setup.crowds
+    if crowds is None:
+        raise SpecError(
+            "the release publishes no counts, so its records do not depend on the values of other people.",
+            code="no-counts-published",
+        )
+    rows, true_codes, known_columns = setup.rows, target.true_codes[setup.rows], tuple(target.columns)
+    beliefs = learn_all_columns(target, rows)(rows)
+    inside = crowds.is_inside(rows)
+    with_records = setup.update_by_records(beliefs[~inside], rows[~inside])
+    pairs = list(crowds.iter_with_others(beliefs[inside], target.true_codes, rows[inside]))
+    befores, afters = ([pair[number] for pair in pairs] for number in (0, 1))
+    before, after = beliefs.copy(), beliefs.copy()
+    before[inside] = choose_most_correct(befores, true_codes[inside])
+    after[inside] = choose_most_correct(afters, true_codes[inside])
+    with_release = None
+    if with_records is not None:
+        after[~inside] = with_records
+        with_release = _summarize_beliefs(target, after, true_codes)
+    knows = f"{describe_known_columns(known_columns)} and the values of all other people"
+    without_release = _summarize_beliefs(target, before, true_codes)
+    return Attack(
+        ALL_OTHERS, known_columns, target.name, len(rows), without_release, with_release, knows, seed=setup.seed
     )
 
 
@@ -124,17 +173,15 @@ def attack_with_two_releases(setup: AttackSetup, second_setup: AttackSetup) -> A
             code="releases-of-other-people",
         )
 
-    def update_twice(beliefs: Floats, rows: Places) -> Floats | None:
-        first_posteriors, likelihoods = setup.update_beliefs(beliefs, rows), second_setup.compute_likelihoods(rows)
-        if first_posteriors is None or likelihoods is None:
-            return None
-        weights = first_posteriors * likelihoods
-        return np.asarray(weights / np.maximum(weights.sum(axis=1, keepdims=True), SMALLEST))
-
     attacker_columns = tuple(setup.target.columns)
     knows = f"{describe_known_columns(attacker_columns)} and a second release"
     return _attack(
-        setup, TWO_RELEASES, attacker_columns, learn_all_columns(setup.target, setup.rows), knows, update_twice
+        setup,
+        TWO_RELEASES,
+        attacker_columns,
+        learn_all_columns(setup.target, setup.rows),
+        knows,
+        lambda beliefs, rows: setup.update_beliefs(beliefs, rows, second=second_setup),
     )
 
 
@@ -173,6 +220,8 @@ def attack_with_release_alone(setup: AttackSetup, rounds: int = ROUNDS, most_lea
     columns = [codes.astype(np.int64) for codes in target.columns.values()]
     if baseline.with_release is None or not columns:
         return baseline
+    if setup.crowds is not None:
+        return _learn_from_counts(setup, baseline, columns, rounds, most_learned)
     # A hash divides the records, so that the order of the table does not matter.
     rows = np.argsort(hash_numbers(np.arange(len(target.true_codes)), np.uint64(1)))
     rows = rows[: most_learned // target.size] if groups is None else rows
@@ -197,8 +246,74 @@ def attack_with_release_alone(setup: AttackSetup, rounds: int = ROUNDS, most_lea
             learn(one), [column[one] for column in columns], [column[other] for column in columns]
         )
         control = _summarize_beliefs(target, predictions, target.true_codes[other])
-    release_summary = _summarize_beliefs(target, learn(rows).value_beliefs, target.true_codes[rows])
-    return replace(baseline, records=len(rows), with_release=release_summary, control=control)
+    learned_beliefs = learn(rows)
+    release_summary = _summarize_beliefs(target, learned_beliefs.value_beliefs, target.true_codes[rows])
+    result = replace(baseline, records=len(rows), with_release=release_summary, control=control)
+    if groups is not None:
+        return result
+    own_columns = [column[rows] for column in columns]
+    return _add_unlinked(
+        setup,
+        result,
+        lambda people: predict_others(learned_beliefs, own_columns, [column[people] for column in columns]),
+    )
+
+
+def _learn_from_counts(
+    setup: AttackSetup, baseline: Attack, columns: Sequence[Places], rounds: int, most_learned: int
+) -> Attack:
+    """L, where counts are published: the counts of all crowds tell how public columns predict the values.
+
+    The number of rounds of learning, like the degree of ties, is the one with the most correct guesses. Alike people
+    stay together where the records are divided for the control.
+    """
+    target, crowds = setup.target, setup.crowds
+    rows = np.argsort(hash_numbers(np.arange(len(target.true_codes)), np.uint64(1)))
+    rows = rows[: most_learned // target.size]
+    if crowds is not None:
+        rows = rows[crowds.numbers[rows] != UNUSED]
+    true_codes = target.true_codes[rows]
+
+    def learn(own_rows: Places) -> list[CandidateBeliefs]:
+        own_columns = [column[own_rows] for column in columns]
+        update = partial(_update_all, setup, own_rows)
+        return list(learn_by_updates(update, own_columns, target.size, min(rounds, COUNT_ROUNDS)))
+
+    learned = learn(rows)
+    numbers = [count_right_guesses(item.value_beliefs, true_codes) for item in learned]
+    best = int(np.argmax(numbers))
+    is_first_half = (hash_numbers(target.classes, np.uint64(4)) & np.uint64(1)).astype(np.bool_)[rows]
+    one, other = rows[is_first_half], rows[~is_first_half]
+    control = None
+    if len(one) > 1 and len(other):
+        predictions = predict_others(
+            learn(one)[best], [column[one] for column in columns], [column[other] for column in columns]
+        )
+        control = _summarize_beliefs(target, predictions, target.true_codes[other])
+    with_release = _summarize_beliefs(target, learned[best].value_beliefs, true_codes)
+    result = replace(baseline, records=len(rows), with_release=with_release, control=control)
+    own_columns = [column[rows] for column in columns]
+    return _add_unlinked(
+        setup,
+        result,
+        lambda people: predict_others(learned[best], own_columns, [column[people] for column in columns]),
+    )
+
+
+def _update_all(setup: AttackSetup, rows: Places, beliefs: Floats) -> Floats | None:
+    return setup.update_beliefs(beliefs, rows)
+
+
+def _add_unlinked(setup: AttackSetup, attack: Attack, compute_beliefs: BeliefFunction) -> Attack:
+    """Adds the success of the same attacker who does not know which record is the person's.
+
+    Records in groups with published values have no such number.
+    """
+    if setup.groups is not None:
+        return attack
+    earlier = setup.target.learn(()).compute_beliefs if attack.scenario == RELEASE_ALONE else None
+    unlinked = attack_unlinked_people(setup.target, compute_beliefs, setup.compute_likelihoods, setup.crowds, earlier)
+    return replace(attack, unlinked=unlinked)
 
 
 def count_group_values(groups: Places, true_codes: Codes, size: int) -> Holdings:

@@ -11,7 +11,7 @@ import numpy as np
 from sfumato._core.array_types import Codes, Floats, Mask, Places
 from sfumato._core.cell_values import Value
 from sfumato._core.ordered_threads import map_arrays
-from sfumato._profile.equivalence_classes import hash_numbers
+from sfumato._profile.equivalence_classes import hash_numbers, number_classes
 from sfumato._profile.record_sample import Sample
 from sfumato._records.column_codes import SensitiveColumns
 from sfumato._request.belief_bounds import PrivacySpec
@@ -76,6 +76,11 @@ class Target:
     def belief_cache(self) -> dict[bytes, Callable[[Places], Floats]]:
         """The cached beliefs about some of its records, for attacks on several releases of the same people."""
         return {}
+
+    @cached_property
+    def classes(self) -> Places:
+        """The equivalence class of each record. Without public columns, all records are in one class."""
+        return number_classes(self.columns, len(self.true_codes))
 
     @cached_property
     def is_first(self) -> Mask:

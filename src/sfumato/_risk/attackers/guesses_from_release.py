@@ -13,7 +13,7 @@ with the sum 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,6 +89,30 @@ def learn_by_rounds(likelihoods: Floats, columns: Sequence[Places], rounds: int)
         weights = _compute_value_weights(weights, columns) * likelihoods * weights.mean(axis=0)
         weights /= weights.sum(axis=1, keepdims=True)
         yield CandidateBeliefs(candidates, weights, size)
+
+
+def learn_by_updates(
+    update_beliefs: Callable[[Floats], Floats | None], columns: Sequence[Places], size: int, rounds: int
+) -> Iterator[CandidateBeliefs]:
+    """Learns from a release by which beliefs about all records are updated together, such as counts of people.
+
+    The first beliefs are those of equally likely values. Then every round counts the shares of the values, and how they
+    occur with the public columns.
+    """
+    beliefs: Floats = np.full((len(columns[0]), size), 1 / size)
+    candidates = np.broadcast_to(np.arange(size), beliefs.shape)
+    for number in range(rounds + 2):
+        posteriors = update_beliefs(beliefs)
+        if posteriors is None:
+            return
+        if number:
+            yield CandidateBeliefs(candidates, posteriors, size)
+        shares = np.maximum(posteriors.mean(axis=0), np.finfo(np.float64).tiny)
+        beliefs = np.tile(shares, (len(posteriors), 1)) * (
+            _compute_value_weights(posteriors, columns) if number else 1.0
+        )
+        beliefs = np.maximum(beliefs, np.finfo(np.float64).tiny)
+        beliefs /= beliefs.sum(axis=1, keepdims=True)
 
 
 def _count_distinct_rows(likelihoods: Floats) -> tuple[Floats, Floats]:

@@ -9,32 +9,35 @@ repeats the measurement. The guarantee is not weakened, because the release and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from sfumato._core.array_types import Codes, Floats, Numbers, Places
+from sfumato._core.array_types import Floats, Places
 from sfumato._core.ordered_threads import map_arrays
 from sfumato._core.random_draws import Draws
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
-from sfumato._records import PerturbedRecords
 from sfumato._records.column_codes import SensitiveColumns
-from sfumato._request.histogram import compute_margins
-from sfumato._risk.attackers.attack_result import Attack, BeliefSum
+from sfumato._risk.attackers.attack_result import Attack, BeliefSum, UnlinkedSuccess
+from sfumato._risk.attackers.attack_setup import AttackSetup
 from sfumato._risk.attackers.attack_target import Target
 from sfumato._risk.attackers.belief_calibration import BeliefFunction, learn_all_columns
+from sfumato._risk.attackers.crowd_posteriors import SMALLEST
+from sfumato._risk.attackers.planned_values import compute_value_likelihoods, draw_published_values
 from sfumato._risk.attackers.predictive_columns import (
     MOST_TOGETHER,
     ColumnPrediction,
     measure_blind_guess,
     measure_guesses,
 )
+from sfumato._risk.attackers.published_crowds import draw_planned_crowds
+from sfumato._risk.attackers.unlinked_attack import attack_unlinked_people
 
 CHUNK_BELIEFS = 1 << 18
-SMALLEST = np.finfo(np.float64).tiny
-ATTACKS = "attacks before publishing"
-"""The use of the key that draws the published values of the attacks."""
+ATTACKS, UNLINKED = "attacks before publishing", "records of nobody in particular"
+"""The uses of keys that draw the published values of the attacks."""
 FREQUENCIES, ONE_COLUMN, ALL_COLUMNS = "frequencies", "one column", "all columns"
 
 
@@ -49,46 +52,99 @@ def run_planned_attacks(
 
     An attacker with one column learns from all other people, because the strongest belief decides whether publishing
     stops. The attacker with all columns is defined in `attack_scenarios`: that attacker's beliefs are as often right as
-    expected.
+    expected. The strongest attacker with one column and the attacker with all columns also attack without knowing whose
+    record is whose.
     """
     records = max(target.attacked_count for target in protected_targets)
     draws = release_draws.separate(ATTACKS)
     perturbed_records = draw_published_values(chosen, sensitive, sample.sensitive[:records], draws)
     scenarios: list[tuple[str, tuple[str, ...]]] = [(ONE_COLUMN, (name,)) for name in sample.columns]
     scenarios += [(ALL_COLUMNS, tuple(sample.columns))] if len(sample.columns) > 1 else []
+    setups = [
+        AttackSetup(
+            target,
+            partial(compute_value_likelihoods, chosen, perturbed_records, number),
+            np.arange(target.attacked_count),
+            crowds=draw_planned_crowds(
+                chosen, sample, target.size, target.attacked_count, draws.narrow_to_column(target.name)
+            ),
+        )
+        for number, target in enumerate(protected_targets)
+    ]
 
-    def run_scenario(attack_case: tuple[int, Target, str, tuple[str, ...]]) -> Attack:
-        number, target, scenario, names = attack_case
-        likelihoods = partial(compute_value_likelihoods, chosen, perturbed_records, number)
-        rows = np.arange(target.attacked_count)
-        beliefs = learn_all_columns(target, rows) if scenario == ALL_COLUMNS else None
-        return attack(scenario, names, target, likelihoods, beliefs)
+    def run_scenario(attack_case: tuple[AttackSetup, str, tuple[str, ...]]) -> Attack:
+        setup, scenario, names = attack_case
+        beliefs = learn_all_columns(setup.target, setup.rows) if scenario == ALL_COLUMNS else None
+        update_beliefs = None if setup.crowds is None else setup.update_beliefs
+        return attack(scenario, names, setup.target, setup.compute_likelihoods, beliefs, update_beliefs)
 
     for target in protected_targets:
         _ = target.evidence  # all attacks need this
-    attack_cases = [
-        (number, target, scenario, names)
-        for number, target in enumerate(protected_targets)
-        for scenario, names in scenarios
-    ]
+    attack_cases = [(setup, scenario, names) for setup in setups for scenario, names in scenarios]
     most_beliefs = max(target.attacked_count * target.size for target in protected_targets)
-    return tuple(map_arrays(run_scenario, attack_cases, most_beliefs))
+    attacks = map_arrays(run_scenario, attack_cases, most_beliefs)
+    for number, setup in enumerate(setups):
+        own_attacks = [item for item in attacks if item.protected_column == setup.target.name]
+        for item in _select_strongest(own_attacks):
+            unlinked = _attack_unlinked(chosen, sample, sensitive, setup, number, item.known_columns, draws)
+            attacks[attacks.index(item)] = replace(item, unlinked=unlinked)
+    return tuple(attacks)
 
 
-def attack(
+def _select_strongest(attacks: Sequence[Attack]) -> list[Attack]:
+    """The most successful attacker with one column, and the one with all columns."""
+    single = [item for item in attacks if item.scenario == ONE_COLUMN]
+    strongest = [max(single, key=lambda item: item.final_success)] if single else []
+    return [*strongest, *(item for item in attacks if item.scenario == ALL_COLUMNS)]
+
+
+def _attack_unlinked(  # noqa: PLR0913, PLR0917 - a plan, its records, and an attacker
+    chosen: ChosenMechanism,
+    sample: Sample,
+    sensitive: SensitiveColumns,
+    setup: AttackSetup,
+    number: int,
+    names: Sequence[str],
+    draws: Draws,
+) -> UnlinkedSuccess | None:
+    """Attacks people of whole equivalence classes, whose published values are drawn for this attack alone."""
+    if chosen.mechanism.bucket_table is not None:
+        return None
+
+    def compute_likelihoods(rows: Places) -> Floats | None:
+        published = draw_published_values(chosen, sensitive, sample.sensitive[rows], draws.separate(UNLINKED))
+        return compute_value_likelihoods(chosen, published, number, np.arange(len(rows)))
+
+    target = setup.target
+    beliefs = learn_all_columns(target, setup.rows) if len(names) > 1 else target.learn_across_halves(names)
+    return attack_unlinked_people(target, beliefs, compute_likelihoods, setup.crowds)
+
+
+def attack(  # noqa: PLR0913, PLR0917 - an attacker, its target, and its view of the release
     scenario: str,
     known_columns: tuple[str, ...],
     target: Target,
     compute_likelihoods: Callable[[Places], Floats | None],
     compute_beliefs: BeliefFunction | None = None,
+    update_beliefs: Callable[[Floats, Places], Floats | None] | None = None,
 ) -> Attack:
-    """The beliefs about the first records, from the columns alone and with the published values."""
+    """The beliefs about the first records, from the columns alone and with the published values.
+
+    `update_beliefs` replaces the likelihoods if not every published value belongs to one record. It sees all records
+    together.
+    """
     records = target.attacked_count
     compute_beliefs = compute_beliefs or target.learn(known_columns).compute_beliefs
     sum_without, sum_with = BeliefSum(target.limits), BeliefSum(target.limits)
-    for rows in split_into_chunks(records, target.size):
+    chunks = split_into_chunks(records, target.size) if update_beliefs is None else iter([np.arange(records)])
+    for rows in chunks:
         beliefs, true_codes = compute_beliefs(rows), target.true_codes[rows]
         sum_without.add(beliefs, true_codes)
+        if update_beliefs is not None:
+            posteriors = update_beliefs(beliefs, rows)
+            if posteriors is not None:
+                sum_with.add(posteriors, true_codes)
+            continue
         likelihoods = compute_likelihoods(rows)
         if likelihoods is not None:
             weights = beliefs * likelihoods
@@ -101,19 +157,6 @@ def attack(
         sum_without.summarize(),
         sum_with.summarize() if sum_with.records else None,
     )
-
-
-def compute_value_likelihoods(
-    chosen: ChosenMechanism, perturbed_records: PerturbedRecords, number: int, rows: Places
-) -> Floats | None:
-    """The likelihood of some records' published values for each value of a protected column, if known."""
-    model = chosen.mechanism.attack_model
-    if model is None:
-        return None
-    part = PerturbedRecords(
-        *(None if array is None else array[rows] for array in (perturbed_records.values, perturbed_records.cells))
-    )
-    return model.compute_likelihoods(chosen.plan, part)[number]
 
 
 def guess_from_columns(
@@ -139,39 +182,6 @@ def split_into_chunks(records: int, size: int) -> Iterator[Places]:
     step = max(1, CHUNK_BELIEFS // size)
     for first in range(0, records, step):
         yield np.arange(first, min(first + step, records))
-
-
-def draw_published_values(
-    chosen: ChosenMechanism, sensitive: SensitiveColumns, codes: Codes, draws: Draws
-) -> PerturbedRecords:
-    """Draws published values. The records of one value are distributed over its slots as in the full table."""
-    slots = None
-    if chosen.mechanism.uses_slots:
-        counts = [np.array(chosen.histogram.counts)]
-        if sensitive.is_independent:
-            counts = compute_margins(chosen.histogram.counts, sensitive.sizes)
-        pairs = zip(sensitive.list_rank_codes(codes), counts, strict=True)
-        slot_lists = [
-            _spread_over_slots(column_codes, column_counts, draws.narrow_to_column(str(number)))
-            for number, (column_codes, column_counts) in enumerate(pairs)
-        ]
-        slots = np.stack(slot_lists) if sensitive.is_independent else slot_lists[0]
-    return chosen.mechanism.perturb(chosen.plan, codes, slots, draws, 0)
-
-
-def _spread_over_slots(codes: Codes, counts: Numbers, draws: Draws) -> Numbers:
-    """Gives each record a random slot below the count of its value.
-
-    If all records are here, all slots are used.
-    """
-    order = np.lexsort((draws.get_stream("order").draw_bits(0, len(codes)), codes))
-    sample_counts = np.bincount(codes, minlength=len(counts))
-    ranks = np.arange(len(codes)) - np.repeat(np.cumsum(sample_counts) - sample_counts, sample_counts)
-    random_shares = draws.get_stream("place").draw_bits(0, len(codes)) / 2.0**64
-    slots = np.empty(len(codes), dtype=np.int64)
-    slot_positions = (ranks + random_shares) * np.repeat(counts / np.maximum(sample_counts, 1), sample_counts)
-    slots[order] = np.minimum(slot_positions.astype(np.int64), np.repeat(counts, sample_counts) - 1)
-    return slots
 
 
 def measure_predictions(protected_targets: Sequence[Target], accepted: Sequence[str]) -> list[ColumnPrediction]:

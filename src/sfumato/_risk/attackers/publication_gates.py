@@ -15,7 +15,7 @@ from sfumato._request.warnings import Notice
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.known_column_beliefs import count_cooccurrences, select_rows
 from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, split_into_chunks
-from sfumato.mechanisms.capabilities import AttackModel, GroupRisk
+from sfumato.mechanisms.capabilities import GroupRisk
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 LARGEST_LIFTED_SHARE = 0.5
@@ -81,7 +81,7 @@ def find_exposure_stop(attack_results: Sequence[Attack], mechanism: AnyMechanism
     if mechanism.guarantee not in RELEASE_ONLY_GUARANTEES:
         return None
     if attack_results:
-        mechanism.require(AttackModel)  # without this no belief would seem to rise
+        mechanism.check_attackable()  # without this no belief would seem to rise
     results_with_release = [
         (candidate.with_release, candidate)
         for candidate in attack_results

@@ -69,7 +69,7 @@ def link_records(
     """
     opened = Release.open(release)
     names = list_public_columns(opened)
-    records = pq.read_table(list(opened.manifest.list_data_paths(opened.folder)), columns=names)
+    records = read_public_rows(opened, names)
     if not names:  # all records are equal
         return LinkageRisk((), opened.rows, compute_class_size_shares(np.array([opened.rows]), opened.rows))
     if population is None:
@@ -96,6 +96,28 @@ def link_records(
                 )
         people = pa.table({name: pa.chunked_array(pieces) for name, pieces in arrays.items()})
     return count_links(names, *encode_shared_values(names, [records, people]))
+
+
+def read_public_rows(release: Release, names: Sequence[str]) -> pa.Table:
+    """The public columns of all people of a release: those of its records, and those of people who are counted."""
+    manifest = release.manifest
+    records = pq.read_table(list(manifest.list_data_paths(release.folder)), columns=list(names))
+    crowds = manifest.encoding.read_crowds(manifest.naming, release.folder)
+    if crowds is None or not names:
+        return records
+    counted = crowds.public.select(names).take(pa.array(np.repeat(np.arange(len(crowds)), crowds.people)))
+    arrays = {
+        name: pa.chunked_array(
+            [
+                decode_dictionary(chunk)
+                for column in (records.column(name), counted.column(name))
+                for chunk in column.chunks
+            ],
+            simplify_type(records.schema.field(name).type),
+        )
+        for name in names
+    }
+    return pa.table(arrays)
 
 
 def list_public_columns(release: Release) -> list[str]:

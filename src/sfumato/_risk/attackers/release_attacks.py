@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from sfumato._core.array_types import Floats
 from sfumato._core.json_types import Json
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
@@ -24,6 +25,13 @@ from sfumato._risk.attackers.attack_scenarios import (
 )
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws
 from sfumato._risk.attackers.attack_target import Target
+from sfumato._risk.attackers.crowd_matching import match_crowds, select_recorded
+from sfumato._risk.attackers.published_count_test import (
+    PublishedCountTest,
+    examine_published_counts,
+    run_count_self_test,
+)
+from sfumato._risk.attackers.published_crowds import count_one_valued
 from sfumato._risk.attackers.published_value_test import (
     CORRUPTION,
     PublishedValueTest,
@@ -42,7 +50,6 @@ from sfumato._risk.attackers.row_order_attack import (
 from sfumato._risk.attackers.self_test import SelfTest, make_ordered_list_tests, make_unshuffled_tests
 from sfumato._verify.check_results import Check
 from sfumato.errors import ReleaseFormatError
-from sfumato.mechanisms.capabilities import AttackModel
 
 Progress = Callable[[int, int], None]
 """A callback with the number of steps done and the total."""
@@ -72,12 +79,17 @@ class Audit:
     """
     self_tests: tuple[SelfTest, ...] = ()
     """Deliberate corruptions that must be detected."""
-    published_value_tests: tuple[PublishedValueTest, ...] = ()
-    """For each protected column, whether published values fit the true values of people whose record is certain."""
+    published_value_tests: tuple[PublishedValueTest | PublishedCountTest, ...] = ()
+    """For each protected column, whether published values fit the true values of people whose record is certain.
+
+    For published counts, whether their noise has its reference distribution.
+    """
     unique_matches: int | None = None
     """The number of people who were matched by public columns, without a key."""
     skip_reason: str = ""
     """The reason why no attack ran, if none did."""
+    one_valued_people: int | None = None
+    """The number of people in crowds of fewer than 11 people with one value; None if no counts are published."""
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -109,6 +121,7 @@ class Audit:
             "matched_by": "key" if self.unique_matches is None else "public columns and reference distribution",
             "alone": self.unique_matches,
             "not_attacked": self.skip_reason or None,
+            "people_in_one_valued_groups": self.one_valued_people,
         }
 
 
@@ -141,14 +154,14 @@ def audit(  # noqa: PLR0913 - a release, a table, and other things that attacker
     read already.
     """
     opened = Release.open(release)
-    opened.manifest.mechanism.require(
-        AttackModel
-    )  # an audit that cannot attack must not look like an audit that passed
+    opened.manifest.mechanism.check_attackable()  # an audit that cannot attack must not look like one that passed
     linkage = link_records(release, population, read=read)
     if table is None:
         table = read_original(opened, original, plan_file, hierarchies=hierarchies, read=read)
-    mechanism, order_tests = opened.manifest.mechanism_name, examine_row_order(opened, table)
-    self_tests = make_unshuffled_tests(list_public_columns(opened), table) if list_public_columns(opened) else []
+    recorded_table = select_recorded(table, match_crowds(opened, table))
+    mechanism, order_tests = opened.manifest.mechanism_name, examine_row_order(opened, recorded_table)
+    names = list_public_columns(opened)
+    self_tests = make_unshuffled_tests(names, recorded_table) if names and recorded_table.num_rows else []
     progress(1, 3)
     try:
         matched_release = match_with_original(opened, table, plan_file, seed)
@@ -187,9 +200,12 @@ def audit(  # noqa: PLR0913 - a release, a table, and other things that attacker
         tuple(attack for result in column_attacks for attack in result.column_attacks),
         {result.column: result.success_by_share for result in column_attacks},
         {result.column: result.odds_factor for result in column_attacks},
-        (*self_tests, *(result.self_test for result in column_attacks if result.self_test is not None)),
-        tuple(result.value_test for result in column_attacks if result.value_test is not None),
+        (*self_tests, *(self_test for result in column_attacks for self_test in result.self_tests)),
+        tuple(test for result in column_attacks for test in result.value_tests),
         None if matched_release.is_unique is None else int(matched_release.is_unique.sum()),
+        one_valued_people=(
+            None if matched_release.crowds is None else count_one_valued(matched_release.crowds.true_counts)
+        ),
     )
 
 
@@ -202,8 +218,8 @@ class _ColumnAttacks:
     column_attacks: tuple[Attack, ...]
     success_by_share: tuple[tuple[float, float | None], ...]
     odds_factor: float | None
-    value_test: PublishedValueTest | None
-    self_test: SelfTest | None
+    value_tests: tuple[PublishedValueTest | PublishedCountTest, ...]
+    self_tests: tuple[SelfTest, ...]
 
     @classmethod
     def of(
@@ -223,8 +239,22 @@ class _ColumnAttacks:
         odds_factor = compute_odds_factor(setup)
         step()
         value_test, self_test = _test_published_values(setup, release)
+        value_tests = [] if value_test is None else [value_test]
+        self_tests = [] if self_test is None else [self_test]
+        count_tests: list[PublishedCountTest] = []
+        if release.crowds is not None and len(release.crowds.noisy):
+            count_tests.append(examine_published_counts(setup.target.name, release.crowds))
+            self_tests.append(run_count_self_test(setup.target.name, release.crowds, setup.draws))
         step()
-        return cls(setup.target.name, attacks, column_attacks, success_by_share, odds_factor, value_test, self_test)
+        return cls(
+            setup.target.name,
+            attacks,
+            column_attacks,
+            success_by_share,
+            odds_factor,
+            (*value_tests, *count_tests),
+            tuple(self_tests),
+        )
 
 
 def _test_published_values(
@@ -233,9 +263,11 @@ def _test_published_values(
     """Tests the published values of people whose record is certain, and the test itself."""
     certain_setup = _select_certain_people(setup, release)
     if certain_setup is None:
-        reason = (
-            f"fewer than {LEAST_RECORDS} people are unique on the public columns; name the plan file of the release"
-        )
+        reason = f"fewer than {LEAST_RECORDS} people have a record of their own"
+        if release.is_unique is not None:
+            reason = (
+                f"fewer than {LEAST_RECORDS} people are unique on the public columns; name the plan file of the release"
+            )
         return None, SelfTest.make_impossible(CORRUPTION.format(setup.target.name), 0.0, reason)
     return examine_published_values(certain_setup), run_self_test(certain_setup)
 
@@ -245,9 +277,12 @@ def _select_certain_people(setup: AttackSetup, release: MatchedRelease) -> Attac
 
     These people form a separate table, because their value frequencies differ from those of all people.
     """
-    if release.is_unique is None:
+    if release.is_unique is None and setup.crowds is None:
         return setup
-    unique_people = np.flatnonzero(release.is_unique)
+    is_certain = ~setup.is_counted(np.arange(len(setup.target.true_codes)))
+    if release.is_unique is not None:
+        is_certain &= release.is_unique
+    unique_people = np.flatnonzero(is_certain)
     if len(unique_people) < LEAST_RECORDS:
         return None
     target = Target(setup.target.name, setup.target.true_codes[unique_people], setup.target.limits, {})
@@ -256,6 +291,7 @@ def _select_certain_people(setup: AttackSetup, release: MatchedRelease) -> Attac
         setup,
         target=target,
         rows=rows,
+        crowds=None,
         compute_likelihoods=lambda selected_rows: setup.compute_likelihoods(unique_people[selected_rows]),
     )
 
@@ -270,9 +306,22 @@ def match_with_original(
 
 
 def compute_odds_factor(setup: AttackSetup) -> float | None:
-    """The largest factor by which a published value changes the odds of two values."""
-    likelihoods = setup.compute_likelihoods(setup.rows)
-    if likelihoods is None or not len(likelihoods):
+    """The largest factor by which what is published about a person changes the odds of two values.
+
+    For a person in a crowd, this is the factor for an attacker who knows all other people.
+    """
+    is_counted = setup.is_counted(setup.rows)
+    recorded, counted = setup.rows[~is_counted], setup.rows[is_counted]
+    parts = [setup.compute_likelihoods(recorded)] if len(recorded) else []
+    if setup.crowds is not None and len(counted):
+        others = setup.crowds.count_others(setup.target.true_codes, counted)
+        parts.append(setup.crowds.compute_count_likelihoods(setup.crowds.noisy[setup.crowds.numbers[counted]] - others))
+    factors = [None if likelihoods is None else _find_largest_factor(likelihoods) for likelihoods in parts]
+    if not factors or None in factors:
         return None
+    return max(factor for factor in factors if factor is not None)
+
+
+def _find_largest_factor(likelihoods: Floats) -> float:
     least, most = likelihoods.min(axis=1), likelihoods.max(axis=1)
     return float(np.divide(most, least, out=np.full(len(most), np.inf), where=least > 0).max())

@@ -28,14 +28,15 @@ from sfumato._query.counting.record_blocks import read_batches, read_record_sche
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import AnyTable
-from sfumato._records import Naming
-from sfumato._records.column_codes import decode_dictionary, encode_values
 from sfumato._records.tally import Holdings
 from sfumato._release.manifest import Manifest
 from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, select_attacked_rows
 from sfumato._risk.attackers.attack_target import LEAST_RECORDS, Target
+from sfumato._risk.attackers.crowd_matching import match_crowds, select_recorded
+from sfumato._risk.attackers.domain_places import find_domain_places
+from sfumato._risk.attackers.published_crowds import OUTSIDE, PublishedCrowds
 from sfumato._risk.attackers.record_linkage import encode_shared_values, list_public_columns
 from sfumato._verify.against_original import OriginalRows, match_hierarchy_groups, open_original, prepare_rows
 from sfumato.errors import ReleaseFormatError
@@ -170,6 +171,10 @@ class MatchedRelease:
     """The contents of the table of group values, in its order, if there is one."""
     is_unique: Mask | None = field(default=None, repr=False)
     """The people matched by public columns alone, without a key; None with a key."""
+    crowds: PublishedCrowds | None = field(default=None, repr=False)
+    """The counts of people without a record, if there are any."""
+    people: Places | None = field(default=None, repr=False)
+    """The rows of the original that were matched, if they are not all."""
 
     def make_setups(self, spec: PrivacySpec | None = None, seed: int | None = None) -> list[AttackSetup]:
         """Makes a setup for each protected column. With a request, beliefs above its bound are counted.
@@ -188,7 +193,10 @@ class MatchedRelease:
             groups = self.published_codes if self.holdings is not None and len(people) == len(column_codes) else None
             rows = select_attacked_rows(first, target, groups)
             compute_likelihoods = partial(self._compute_likelihoods, people, number)
-            setups.append(AttackSetup(target, compute_likelihoods, rows, groups, draws.narrow_to_column(name), seed))
+            crowds = None if self.crowds is None else self.crowds.select(people)
+            setups.append(
+                AttackSetup(target, compute_likelihoods, rows, groups, draws.narrow_to_column(name), seed, crowds)
+            )
         return setups
 
     def _list_protected(self) -> list[tuple[str, tuple[Value, ...], Codes]]:
@@ -241,27 +249,38 @@ def prepare_table(
 
 
 def match_by_key(release: Release, table: pa.Table, plan_file: str | Path) -> MatchedRelease:
-    """Matches the records of a release with its original, from `read_original`, by the key of the plan."""
+    """Matches the records of a release with its original, from `read_original`, by the key of the plan.
+
+    People in crowds have no record. They are matched by their public columns, and keep their place in the order of the
+    key.
+    """
     manifest, paths = release.manifest, release.manifest.list_data_paths(release.folder)
     names, key = list_public_columns(release), PlanFile.read(Path(plan_file)).table_draws
+    crowds = match_crowds(release, table)
     public = pq.read_table(list(paths), columns=names)
     order = find_sorted_positions(draw_order_keys(key, 0, table.num_rows)).astype(np.int64)
+    recorded = order if crowds is None else order[crowds.numbers[order] == OUTSIDE]
     release_codes, table_codes = encode_shared_values(names, [public, table])
-    is_same = public.num_rows == table.num_rows
+    is_same = public.num_rows == len(recorded)
     if not is_same or not all(
-        np.array_equal(one, other[order]) for one, other in zip(release_codes, table_codes, strict=True)
+        np.array_equal(one, other[recorded]) for one, other in zip(release_codes, table_codes, strict=True)
     ):
         raise ReleaseFormatError(
             "the key of the plan file gives this table another order than that of the release; name the table and "
             "the plan file of this release.",
             code="order-not-of-plan-file",
         )
-    published_codes = read_published_codes(release)
-    by_person = np.empty_like(published_codes)
-    by_person[order] = published_codes
+    by_person = _arrange_by_person(read_published_codes(release), recorded, table.num_rows)
     holdings = manifest.encoding.read_side_table(manifest.naming, release.folder)
-    columns = dict(zip(names, table_codes, strict=True))
-    return MatchedRelease(manifest, columns, find_domain_places(manifest.naming, table), by_person, order, holdings)
+    columns, true_codes = dict(zip(names, table_codes, strict=True)), find_domain_places(manifest.naming, table)
+    return MatchedRelease(manifest, columns, true_codes, by_person, order, holdings, crowds=crowds)
+
+
+def _arrange_by_person(published_codes: Codes, person: Places, people: int) -> Codes:
+    """The published value of each person. People without a record have an empty one, which is never used."""
+    by_person = np.zeros((people, *published_codes.shape[1:]), dtype=published_codes.dtype)
+    by_person[person] = published_codes
+    return by_person
 
 
 def match_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> MatchedRelease | None:
@@ -270,6 +289,56 @@ def match_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> Matc
     Large tables are sampled by whole classes. The result is None if the reference distribution is unknown, or if the
     values of groups are published, because then records cannot be exchanged one by one.
     """
+    crowds = match_crowds(release, table)
+    if crowds is None:
+        return _match_records_by_likelihood(release, table, draws)
+    places = np.flatnonzero(crowds.numbers == OUTSIDE)
+    matched = _match_records_by_likelihood(release, select_recorded(table, crowds), draws) if len(places) else None
+    if len(places) and matched is None:
+        return None
+    if matched is not None and len(places) == table.num_rows:
+        return matched
+    return _add_people_of_crowds(release, table, crowds, places, matched, draws)
+
+
+def _add_people_of_crowds(  # noqa: PLR0913, PLR0917 - a release, its original, and both kinds of matches
+    release: Release,
+    table: pa.Table,
+    crowds: PublishedCrowds,
+    places: Places,
+    matched: MatchedRelease | None,
+    draws: Draws,
+) -> MatchedRelease:
+    """Adds the people of crowds to matched records. If records were sampled, as large a share of the people is added.
+
+    `places` has the rows of people with a record. The people get a random order, because no key gives one.
+    """
+    names, share = list_public_columns(release), 1.0
+    recorded, published_codes = places[:0], read_published_codes(release)[:0]
+    if matched is not None and matched.people is not None:
+        recorded, published_codes = places[matched.people], matched.published_codes
+        share = len(recorded) / len(places)
+    stream = draws.get_stream("people of crowds")
+    is_sampled = stream.draw_bits(0, table.num_rows) / 2.0**64 < share
+    people = np.union1d(recorded, np.flatnonzero(is_sampled & (crowds.numbers != OUTSIDE)))
+    (table_codes,) = encode_shared_values(names, [table]) if names else ([],)
+    positions = np.searchsorted(people, recorded)
+    is_unique = np.zeros(len(people), dtype=np.bool_)
+    if matched is not None and matched.is_unique is not None:
+        is_unique[positions] = matched.is_unique
+    return MatchedRelease(
+        release.manifest,
+        {name: codes[people] for name, codes in zip(names, table_codes, strict=True)},
+        find_domain_places(release.manifest.naming, table)[people],
+        _arrange_by_person(published_codes, positions, len(people)),
+        np.argsort(draws.get_stream("order of people").draw_bits(0, len(people)), kind="stable"),
+        is_unique=is_unique,
+        crowds=crowds.select(people),
+    )
+
+
+def _match_records_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> MatchedRelease | None:
+    """Matches the records of a release with the people who have one."""
     manifest, names = release.manifest, list_public_columns(release)
     if manifest.encoding.read_side_table(manifest.naming, release.folder) is not None:
         return None
@@ -321,6 +390,7 @@ def match_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> Matc
         by_person,
         order,
         is_unique=sizes[class_numbers[rows:][matched_people]] == 1,
+        people=matched_people,
     )
 
 
@@ -338,24 +408,6 @@ def read_published_codes(release: Release) -> Codes:
     """The published values in their order, as the release's reader reads them."""
     manifest, paths = release.manifest, release.manifest.list_data_paths(release.folder)
     read_codes = manifest.encoding.make_reader(manifest.naming)
-    records = read_batches(paths, read_record_schema(paths, manifest), manifest.protected_columns)
-    return np.concatenate([read_codes(batch) for batch in records])
-
-
-def find_domain_places(naming: Naming, table: pa.Table) -> Codes:
-    """The places of true values in the domain. A combination is found by all its parts."""
-    keys, domain_keys = np.zeros(table.num_rows, dtype=np.int64), np.zeros(len(naming.domain), dtype=np.int64)
-    for number, name in enumerate(naming.sensitive):
-        values = naming.make_part_domain(number)
-        distinct_values = values.drop_null().unique()
-        size = len(distinct_values) + 2  # the missing value, and values outside the domain
-        keys = keys * size + encode_values(decode_dictionary(table.column(name).combine_chunks()), distinct_values)
-        domain_keys = domain_keys * size + encode_values(values, distinct_values)
-    order = np.argsort(domain_keys)
-    places = order[np.minimum(np.searchsorted(domain_keys, keys, sorter=order), len(domain_keys) - 1)]
-    if not np.array_equal(domain_keys[places], keys):
-        raise ReleaseFormatError(
-            "the table is not the original of this release, because it has values outside the domain.",
-            code="not-the-original",
-        )
-    return places
+    schema, names = read_record_schema(paths, manifest), manifest.protected_columns
+    empty = pa.RecordBatch.from_pylist([], pa.schema([schema.field(name) for name in names]))  # there may be no record
+    return np.concatenate([read_codes(batch) for batch in (empty, *read_batches(paths, schema, names))])

@@ -22,6 +22,7 @@ from sfumato._query.release import Release
 from sfumato._risk.attackers.record_linkage import encode_shared_values, list_public_columns
 from sfumato._risk.attackers.release_matching import MatchedRelease, read_published_codes
 from sfumato._verify.check_results import Check
+from sfumato.mechanisms.capabilities import CrowdAttackModel
 
 LARGEST_SCORE = 4.891638475698590
 """The distance from 0 that a standard normal number exceeds once in a million times."""
@@ -146,20 +147,47 @@ def _score_agreement(name: str, groups: Places, one: Codes, other: Codes) -> Ord
 
 
 def detect_reused_key(one: str | Path, other: str | Path) -> OrderTest:
-    """Detects that two releases of the same people have the same order, because one key drew both."""
+    """Detects that two releases of the same people have the same order, because one key drew both.
+
+    If nobody has a record, the noise of the counts is compared.
+    """
     first, second = Release.open(one), Release.open(other)
+    if first.manifest.mechanism.crowd_attack_model is not None:
+        test = _compare_counts(first, second)
+        if test is not None and test.is_significant:
+            return test
     names = [name for name in list_public_columns(first) if name in list_public_columns(second)]
     tables = [
         pq.read_table(list(release.manifest.list_data_paths(release.folder)), columns=names)
         for release in (first, second)
     ]
+    if not any(table.num_rows for table in tables):
+        return OrderTest("the rows of the two releases", 0.0, 0)
     return compare_places("the rows of the two releases", *encode_shared_values(names, tables))
 
 
+def _compare_counts(first: Release, second: Release) -> OrderTest | None:
+    """Tests if more groups have equal counts in two releases than two keys give; None if the groups differ.
+
+    Independent noise is equal at most as often as there is no noise at all.
+    """
+    one, other = (item.manifest.encoding.read_crowds(item.manifest.naming, item.folder) for item in (first, second))
+    if one is None or other is None or one.noisy.shape != other.noisy.shape or (one.people != other.people).any():
+        return None
+    model = first.manifest.mechanism.require(CrowdAttackModel)
+    chance = float(model.list_moved_probabilities(first.manifest.design)[0])
+    groups, mean = len(one), len(one) * chance
+    equal = float((one.noisy == other.noisy).all(axis=1).sum())
+    name = "the noisy counts of the two releases"
+    return OrderTest.of(name, max(equal, mean), mean, mean * (1 - chance), groups, largest=float(groups))
+
+
 def examine_row_order(release: Release, table: pa.Table) -> list[OrderTest]:
-    """Tests the order of a release against its original (from `read_original`). The test needs no key."""
+    """Tests the order of a release against the rows of its original that have a record. The test needs no key."""
     names, published_codes = list_public_columns(release), read_published_codes(release)
     records = pq.read_table(list(release.manifest.list_data_paths(release.folder)), columns=names)
+    if not records.num_rows and not table.num_rows:
+        return []
     release_codes, table_codes = encode_shared_values(names, [records, table])
     # The first member of a set is used.
     symbols = published_codes if published_codes.ndim == 1 else published_codes.argmax(axis=1)

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.array_types import Codes, Places
+from sfumato._core.array_types import Codes, Counts, Places
+from sfumato._core.cell_values import simplify_type
 from sfumato._core.object_store import Address
 from sfumato._engines.engine import Progress
 from sfumato._engines.local_engine import ignore_progress
@@ -22,6 +23,7 @@ from sfumato._profile.sensitive_column_signs import is_named_for_persons
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import AnyTable
+from sfumato._records.crowd_lines import CrowdTable
 from sfumato._release.manifest import WEIGHTS, Manifest
 from sfumato._risk.inspected_table import (
     ARCHIVE,
@@ -145,6 +147,27 @@ class _LintedTable:
     """The columns that are not the output of a mechanism; None if unknown."""
     domains: Mapping[str, pa.Array] = field(default_factory=dict)
     """The publicly known possible values of columns."""
+    crowds: CrowdTable | None = None
+    """The groups of people with equal public columns who are in another table."""
+
+    @property
+    def other_classes(self) -> Counts:
+        """The sizes of these groups."""
+        return np.zeros(0, dtype=np.int64) if self.crowds is None else self.crowds.people
+
+    def add_crowds(self, column: CodedValues) -> CodedValues:
+        """The values of all people in a public column, also of those in another table."""
+        if self.crowds is None or column.name not in self.crowds.public.column_names:
+            return column
+        others = self.crowds.public.column(column.name).combine_chunks().cast(column.values.type)
+        own = column.values.take(pa.array(column.codes, mask=column.codes == len(column.values)))
+        everybody = pa.concat_arrays(
+            [own, others.take(pa.array(np.repeat(np.arange(len(others)), self.crowds.people)))]
+        )
+        values = everybody.unique().drop_null()
+        values = values.take(pc.sort_indices(values))
+        codes = pc.index_in(everybody, values).fill_null(len(values)).to_numpy(zero_copy_only=False)
+        return CodedValues(column.name, codes, values)
 
 
 def lint(
@@ -162,9 +185,16 @@ def lint(
     with open_containing_release(table) as release, tempfile.TemporaryDirectory(prefix="sfumato-") as spool:
         if release is not None:
             folder, manifest = release
+            crowds = manifest.encoding.read_crowds(manifest.naming, folder)
+            domains = {**_list_crowd_values(crowds), **_list_domains(manifest)}
             parts = [
                 _LintedTable(
-                    folder / file, file, file in manifest.data_files, manifest.public_columns, _list_domains(manifest)
+                    folder / file,
+                    file,
+                    file in manifest.data_files,
+                    manifest.public_columns,
+                    domains,
+                    crowds,
                 )
                 for file in manifest.tables
                 if Path(table).is_dir() or Path(table).suffix.lower() == ARCHIVE or Path(table).name == file
@@ -198,6 +228,16 @@ def _mark_group_number(finding: Finding, tables: Mapping[str, Mapping[str, Coded
         sentence=f"column {name!r} gives the numbers of small groups, and {others[0]!r} describes these groups.",
         remedy="drop this column if its numbers stand for people.",
     )
+
+
+def _list_crowd_values(crowds: CrowdTable | None) -> dict[str, pa.Array]:
+    """The values that occur in the public text columns of people in counts, so that other tables may list them too."""
+    columns = {} if crowds is None else {name: crowds.public.column(name) for name in crowds.public.column_names}
+    return {
+        name: pc.unique(column.combine_chunks().cast(pa.string())).drop_null()
+        for name, column in columns.items()
+        if pa.types.is_string(simplify_type(column.type))
+    }
 
 
 def _list_domains(manifest: Manifest) -> dict[str, pa.Array]:
@@ -260,22 +300,23 @@ def _inspect_part(
         )
     rows = len(next(iter(columns.values())).codes) if columns else int(source.rows or 0)
     if part.is_about_people and rows:
-        findings += _inspect_people(columns, rows, part.public_columns, progress)
+        findings += _inspect_people(columns, rows, part, progress)
     return columns, [replace(finding, file=part.name) for finding in findings], rows
 
 
 def _inspect_people(
-    columns: Mapping[str, CodedValues], rows: int, public: Collection[str] | None, progress: Progress
+    columns: Mapping[str, CodedValues], rows: int, part: _LintedTable, progress: Progress
 ) -> Iterator[Finding]:
+    public = part.public_columns
     for number, column in enumerate(columns.values()):
         if public is None or column.name in public:
-            yield from inspect_column(column, rows)
+            yield from inspect_column(part.add_crowds(column), rows + int(part.other_classes.sum()))
         capital = compute_order_capital(column.codes, column.size)
         if (bound := bound_chance(capital, len(columns))) < FALSE_ALARMS:
             yield _make_order_finding(column, bound)
         progress("looking", rows * (number + 1) // len(columns), rows)
     yield from _find_unique_records(
-        [column for column in columns.values() if public is None or column.name in public], rows
+        [column for column in columns.values() if public is None or column.name in public], rows, part.other_classes
     )
 
 
@@ -303,11 +344,11 @@ def _make_order_finding(column: CodedValues, bound: float) -> Finding:
     )
 
 
-def _find_unique_records(columns: Sequence[CodedValues], rows: int) -> Iterator[Finding]:
+def _find_unique_records(columns: Sequence[CodedValues], rows: int, other_classes: Counts) -> Iterator[Finding]:
     if not columns:
         return
     _, sizes = group_records(columns, rows)
-    shares = compute_class_size_shares(sizes, rows)
+    shares = compute_class_size_shares(np.concatenate([sizes, other_classes]), rows + int(other_classes.sum()))
     if shares.unique_share:
         yield Finding(
             "records-alone",

