@@ -249,6 +249,7 @@ class Steward:
 
 OPTION = re.compile(r"""(?<![\w'"])(?P<name>--[a-z-]+) (?P<value>(?:'[^']*'|"[^"]*"|[^\s'"])+)""")
 KEY = re.compile(r"""(?<![\w'"\[])(?P<name>\w+|"[^"]+") = (?P<value>\[[^\]]*\]|"[^"]*"|true)""")
+ADDED = re.compile(r"""add (?P<values>"[^"]*"(?:, "[^"]*")*) to (?P<name>\w+)""")
 SECTION = re.compile(r" in \[(\w+)\]")
 FILLERS = ("and", "with", "or", "for", "in", PLACEHOLDER)
 """What may follow an option that is named without a value."""
@@ -274,6 +275,9 @@ def list_keys(sentence: str) -> list[Option]:
     """The keys of a request file that a sentence tells to write, as options. A section is named after its keys."""
     options, parts = [], SECTION.split(sentence)
     for text, section in zip(parts[::2], parts[1::2], strict=False):
+        for match in ADDED.finditer(text):
+            values = tomllib.loads(f"values = [{match['values']}]")["values"]
+            options += [(f"--{match['name'].replace('_', '-')}", str(value)) for value in values]
         for match in KEY.finditer(text):
             value = tomllib.loads(f"value = {match['value']}")["value"]
             key, name = match["name"].strip('"'), f"--{match['name'].replace('_', '-')}"

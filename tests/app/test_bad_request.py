@@ -58,8 +58,8 @@ def test_half_a_bound_is_refused(desk: Path, table: Path, command: str, given: l
     [
         (
             ["--mechanism", "magic"],
-            "the mechanism 'magic' is unknown; the known mechanisms are auto, uniform, subset, levels, small-domain, "
-            "fine-grain, harmonic, buckets, anatomy, decoys.",
+            "the mechanism 'magic' is unknown; the known mechanisms are auto, uniform, subset, levels, noisy-counts, "
+            "small-domain, fine-grain, harmonic, buckets, anatomy, decoys.",
         ),
         (["--guarantee", "magic"], "the guarantee 'magic' is unknown; ask for any-prior or marginal-prior."),
         (["--unsafe-test-key", "xyz"], "a test key must consist of hexadecimal digits."),

@@ -659,7 +659,7 @@ def test_demo_shows_truth_estimate_and_interval_and_leaves_nothing(desk: Path, m
     monkeypatch.setattr("sfumato.cli.app.out", Console(width=200))
     outcome = succeed("demo", "--rows", "2000")
     assert "2,000 patients" in outcome.words
-    for word in ("truth", "estimate", "95% confidence interval", "women with migraine", "depression by region"):
+    for word in ("truth", "estimate", "95% confidence interval", "women with HIV", "depression by region"):
         assert word in outcome.words
     assert "FAIL" not in outcome.out
     assert content(desk) == {}
@@ -687,7 +687,7 @@ def test_demo_keeps_its_files_on_request(desk: Path) -> None:
         "release",
         "journal.jsonl",
     }
-    assert {path.name for path in (desk / "shown" / "release").iterdir()} == FILES
+    assert {path.name for path in (desk / "shown" / "release").iterdir()} == {*FILES, "counts.parquet"}
     assert "are in shown" in outcome.words
     succeed("verify", "shown/release", "--original", "shown/hospital.parquet")
 

@@ -35,7 +35,15 @@ from store_server import make_bucket, serving
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-COMPARED = [DOCS / "how-to" / name for name in ("count-with-any-tool.md", "count-in-sets.md", "use-a-hierarchy.md")]
+COMPARED = [
+    DOCS / "how-to" / name
+    for name in (
+        "count-with-any-tool.md",
+        "count-in-sets.md",
+        "use-a-hierarchy.md",
+        "count-in-a-table-of-counts.md",
+    )
+]
 """The pages whose numbers are compared with the library's, where they are run."""
 ON_SPARK = DOCS / "how-to" / "publish-on-spark.md"
 """Run where Spark is (`tests/spark`)."""
@@ -201,6 +209,15 @@ def test_count_from_several_levels_agrees_with_the_library() -> None:
     told(page)
     expected = Release.open("both").count("migraine", where="sex = 'F'").value
     assert [*map(only_number, blocks(page, "sql"))] == pytest.approx([expected], rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("reader")
+def test_count_in_a_table_of_counts_agrees_with_the_library() -> None:
+    page = COMPARED[3]
+    scope = told(page)
+    expected = Release.open("counted").count("migraine", where="sex = 'F'").value
+    assert [*map(only_number, blocks(page, "sql")), scope["n"]] == pytest.approx([expected] * 2, rel=1e-9)
 
 
 def test_reference_names_every_command_and_option() -> None:

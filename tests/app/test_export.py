@@ -50,7 +50,8 @@ def test_weights_add_up_to_counts(name: str, tmp_path: Path) -> None:
         return
     for suffix in (".csv", ".dta", ".sav"):
         frame = read(export(release, ["HIV", "flu"], tmp_path / f"out{suffix}").path)
-        assert list(frame.columns) == ["age", "sex", "w_HIV", "w_flu"]
+        people_columns = ["people"] if release.people_in_counts else []
+        assert list(frame.columns) == ["age", "sex", *people_columns, "w_HIV", "w_flu"]
         for value in ("HIV", "flu"):
             for sex, rows in frame.groupby("sex"):
                 counted = release.count(value, where=f"sex = '{sex}'").value

@@ -53,7 +53,7 @@ def test_plan_shows_the_error_of_each_level_against_the_shares(table: Path) -> N
 
 
 def test_plan_shows_levels_beside_what_it_takes_where_there_is_a_hierarchy(table: Path) -> None:
-    plan = succeed("plan", table, *ROLES, *BOUND, "--json").json
+    plan = succeed("plan", table, *ROLES, *BOUND, "--records", "--json").json
     assert plan["mechanism"] in {"uniform", "subset"}
     assert "levels" in {each["mechanism"] for each in plan["alternatives"]}
 

@@ -152,7 +152,7 @@ def look(browser: Browser) -> Callable[..., Seen]:
 def test_pages_open_alone_at_every_width_by_night_and_on_paper(tmp_path: Path, look: Callable[..., Seen]) -> None:
     """A certificate and a decision sheet are one sheet; others begin a sheet with each of their large sections."""
     found = made("subset", tmp_path, table_of_people(600))
-    for name, sheets in (("sheet", 1), ("certificate", 1), ("plan", 5), ("report", 12), ("comparison", 7)):
+    for name, sheets in (("sheet", 1), ("certificate", 1), ("plan", 6), ("report", 12), ("comparison", 8)):
         page = tmp_path / f"{name}.html"
         write = WRITERS.get(name, lambda made: compare(made.request).document().to_html())
         page.write_text(write(found), encoding="utf-8")

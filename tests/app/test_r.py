@@ -59,7 +59,7 @@ def test_statement_for_r_is_the_one_of_the_readme(name: str, tmp_path: Path, mon
 
 
 def test_statement_for_r_is_there_for_sets_and_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for mechanism in ("subset", "buckets"):
+    for mechanism in ("subset", "buckets", "noisy-counts"):
         release = published_by(mechanism, people(200), tmp_path / mechanism)
         statement = r(STUBS + snippet(release.folder), tmp_path)
         method = "uniform" if mechanism == "buckets" else None  # the plain estimate is what SQL can do

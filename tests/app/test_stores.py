@@ -398,3 +398,12 @@ def test_release_with_csv_files_is_fetched_whole(bucket: str, desk: Path) -> Non
     release = Release.open(f"{bucket}/release")
     assert (release.folder / "data.csv").is_file()
     assert succeed("verify", f"{bucket}/release").code == 0
+
+
+def test_noisy_counts_in_a_store_are_those_of_a_directory(bucket: str, desk: Path) -> None:
+    far, here = f"{bucket}/noisy", desk / "noisy"
+    releases = [published_by("noisy-counts", pa.table(people()), out) for out in (far, here)]
+    assert releases[0].people_in_counts == releases[1].people_in_counts > 0
+    assert [str(Release.open(out).sql(COUNT).to_table()) for out in (far, here)] == [
+        str(release.sql(COUNT).to_table()) for release in releases
+    ]

@@ -156,6 +156,8 @@ TOY_MISSES = (
     "BucketTable",
     "Coarsening",
     "SeveralColumns",
+    "CrowdCounts",
+    "CrowdAttackModel",
 )
 
 

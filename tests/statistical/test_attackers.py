@@ -16,7 +16,8 @@ from sfumato._request.histogram import Histogram
 from sfumato._risk.attackers.attack_result import compute_wilson_interval
 from sfumato._risk.attackers.attack_target import Target
 from sfumato._risk.attackers.known_column_beliefs import Knowledge
-from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, attack, draw_published_values
+from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, attack
+from sfumato._risk.attackers.planned_values import draw_published_values
 from sfumato.mechanisms import REGISTRY
 from statistical.support import LARGEST_SCORE, assert_mean, assert_other_mean, keyed_draws
 

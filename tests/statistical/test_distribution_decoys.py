@@ -240,7 +240,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     (batch,) = table.combine_chunks().to_batches()
     codes = found.sensitive.encode(found.preparation(batch))
     slots = rewrite._find_slots(codes, np.zeros(sum(found.sensitive.sizes), dtype=np.int64))
-    shown = _decoys.perturb(plan, codes, slots, rewrite._column_draws, 0).values
+    shown = _decoys.perturb(plan, codes, slots, rewrite.column_draws, 0).values
     assert shown is not None
     return Pair(values, np.array(_decoys.split_codes(shown, plan.sizes)), slots)
 

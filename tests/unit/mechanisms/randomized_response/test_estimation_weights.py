@@ -364,7 +364,10 @@ def test_methods_that_know_no_error_give_no_totals() -> None:
         (name, key) for name, each in REGISTRY.items() for key, method in each.estimators.items() if method.total
     }
     assert has_total == {
-        *((name, "closed") for name in ("uniform", "subset", "levels", "small-domain", "fine-grain", "harmonic")),
+        *(
+            (name, "closed")
+            for name in ("uniform", "subset", "levels", "small-domain", "fine-grain", "harmonic", "noisy-counts")
+        ),
         *((name, key) for name in ("buckets", "anatomy") for key in ("inverse", "shrunk", "uniform")),
         *(("decoys", key) for key in ("fitted", "closed", "inverse")),
     }
