@@ -72,15 +72,16 @@ def count_many(
         tally = manifest.encoding.tally_conditions(counter, manifest.naming, folder)
         tally = tally.attach_context(whole_tally, tally.holdings)
         for groups, sets in _group_by_wheres(part):
-            group_tally = tally.take(part.where_numbers[groups[0]])
+            distinct_wheres, places = np.unique(part.where_numbers[groups[0]], return_inverse=True)
+            group_tally = tally.take(distinct_wheres)  # many queries may ask the same
             estimates = (
                 [Moments.exact(group_tally.rows.astype(np.float64))]
                 if sets is None
                 else estimator.count(manifest.design, group_tally, sets)
             )
             for group, moments in zip(groups, estimates, strict=True):
-                empty[numbers[group]] = group_tally.rows == 0
-                pieces.append((numbers[group], moments))
+                empty[numbers[group]] = (group_tally.rows == 0)[places]
+                pieces.append((numbers[group], moments.take(places)))
     order = np.argsort(np.concatenate([np.zeros(0, dtype=np.int64), *(group for group, _ in pieces)]), kind="stable")
     joined = Moments.concatenate([estimates for _, estimates in pieces]).take(order)
     has_conditions = np.array([bool(work.wheres[where]) for where in work.where_numbers.tolist()], dtype=np.bool_)
