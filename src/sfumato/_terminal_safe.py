@@ -30,13 +30,13 @@ def is_printable(text: str) -> bool:
 
 
 def hide_passwords(text: str) -> str:
-    """Removes what may be a password in an address; in doubt, it removes too much rather than too little."""
+    """Removes what may be a password in an address. In doubt, removes too much rather than too little."""
     text = re.sub(r"(?i)([a-z][a-z0-9+.-]*:/{1,2}[^\s/@:]*):.*@", r"\1:***@", text, flags=re.DOTALL)
     return re.sub(r"(?i)(pass(?:word|wd|phrase)?=)[^\s&'\"]+", r"\1***", text)
 
 
 def escape_lines(text: str) -> str:
-    """Escapes unprintable characters in a text of our own, but keeps its line breaks."""
+    """Escapes unprintable characters in a text that sfumato wrote. Keeps the line breaks of the text."""
     return "\n".join(map(escape_unprintable, text.split("\n")))
 
 

@@ -540,6 +540,6 @@ def test_inverse_question_about_another_promise_gets_one_line(desk: Path, asked:
     outcome = succeed(
         "plan", "--counts", counts_file(desk, {"x1": 400, "x2": 400}), "--diversity", "2", "--json", *asked
     )
-    said = "note: --error and --at need --prior and --posterior; without these they are ignored."
+    said = "note: --error and --at are ignored, because they need --prior and --posterior."
     assert (said in " ".join(outcome.err.split())) == bool(asked)
     assert outcome.json["target"] is None

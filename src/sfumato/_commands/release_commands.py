@@ -88,9 +88,10 @@ def certificate(  # noqa: PLR0913 - the options of the command
     on: date | None = None,
     force: bool = False,
 ) -> Certificate:
-    """Verify a release and certify it on one page that may be passed on; with `out`, write the page.
+    """Verify a release, and certify it on one page that may be passed on. With `out`, the page is written.
 
-    `decider` signs: a name, or a name and a role after a comma. `describe` adds what the release does not say.
+    `decider` is the person who signs, as a name, or as a name and a role with a comma between them. `describe` adds
+    what the release does not say.
     """
     if out is not None:
         check_place(Path(out), force=force)

@@ -24,7 +24,7 @@ MOST_HEIGHT = 1000
 SENSITIVITY = 1.0
 """One record changes a count by at most one."""
 CHANGED_COUNTS = 2
-"""Another value for a person changes the count of the old value and that of the new one."""
+"""If a person's value changes, two counts change: that of the old value and that of the new value."""
 MARGIN = 2.0**-50
 """OpenDP rounds epsilon up. With this factor on the noise, it confirms the requested epsilon."""
 
@@ -49,7 +49,7 @@ def redraw_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | N
     """Redraws each value from the table's own distribution, which discloses nothing about a person.
 
     The error is measured on counts of about `at` records, each of one public value with one protected value. The
-    error is mainly a bias, because the association of columns is lost. None if there are no such counts.
+    error is mainly a bias, because the association of columns is lost. The result is None if there are no such counts.
     """
     total, size = histogram.total, histogram.domain_size
     shares = np.array(histogram.counts) / total
@@ -88,9 +88,9 @@ def compute_laplace_scale(epsilon: float) -> float:
 def estimate_laplace_table(bound: BreachBound, histogram: Histogram, at: int) -> Baseline | None:
     """A table with the count of each value in each group of equal public columns, each with its own Laplace noise.
 
-    One table answers all counts, and the odds of any statement about a person rise by at most the bound. Another value
-    for a person changes two counts by one, so the noise has twice the usual scale. None without a table of people, or
-    if no value has so many records.
+    One table answers all counts. The odds of any statement about a person rise by at most the bound. If a person's
+    value changes, two counts change by one, so the noise has twice the usual scale. The result is None without a table
+    of people, or if no value has enough records.
     """
     groups = sum(number for _, number in histogram.class_sizes)
     if not groups:

@@ -197,8 +197,9 @@ class Comparison:
 def pair_gains(one: Trial, other: Trial) -> tuple[float, float]:
     """The gains of an attacker under two mechanisms that can be compared.
 
-    Where people are counted, nobody has a record. So beside such a mechanism, the records of the other one are not
-    taken as known either: this would make counts look as if they disclosed less.
+    If a mechanism publishes counts, nobody has a record. In a comparison with such a mechanism, the attacker does not
+    know the person's record under the other mechanism either. A known record would make counts look as if they
+    disclosed less.
     """
     has_counts = any(trial.mechanism.crowd_counts is not None for trial in (one, other))
     if has_counts and one.unlinked_gain is not None and other.unlinked_gain is not None:

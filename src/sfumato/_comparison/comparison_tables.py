@@ -26,11 +26,12 @@ SHORT_KNOWLEDGE = {"O": f"public columns and {KNOWN_SHARE:.0%} of the others"}
 """The attackers' knowledge in short form, for figures."""
 
 PROVED_NOTE = (
-    "\u00d7 marks the largest factor by which a person's own record, or being counted, raises the odds of a value, "
-    "whatever the attacker knew before or learns from other records. \u2264 marks the highest possible confidence in "
-    "a value that is no more frequent than the prior. Without either mark, nothing limits what the attacker learns. "
-    "Standing: a weaker mechanism has a weaker guarantee than requested; publish refuses a mechanism that is marked "
-    "as refused."
+    "\u00d7 marks the largest factor by which a person's own record, or being counted, raises the odds of a value. "
+    "This limit holds whatever the attacker knew before or learns from other records. "
+    "\u2264 marks the highest possible confidence in a value that is no more frequent than the prior. "
+    "Without either mark, nothing limits what the attacker learns. "
+    "Standing: a weaker mechanism has a weaker guarantee than requested. "
+    "`publish` refuses a mechanism that is marked as refused."
 )
 MEASURED_NOTE = (
     "Attack success is the % of people whose value is guessed correctly, without the release {} with the release, if "
@@ -40,10 +41,10 @@ MEASURED_NOTE = (
     "may succeed more often."
 )
 UNLINKED_NOTE = (
-    "The same attackers, if nobody knows which of the records with equal public columns is the person's. This is how a "
-    "release really stands, because its rows have a random order. People in published counts have no record. Use this "
-    "table to compare published counts with published records: the table above takes the person's own record as "
-    "known, which overstates what records disclose about people who are alike."
+    "The same attackers, if nobody knows which of the records with equal public columns is the person's. This table "
+    "describes real releases, because their rows have a random order. People in published counts have no record. Use "
+    "this table to compare published counts with published records. The table above assumes that the person's own "
+    "record is known. That assumption overstates what records disclose about people who are alike."
 )
 COST_NOTE = (
     "Errors are predicted standard errors in % of the count. The first column is for counts of {:,} people with a "

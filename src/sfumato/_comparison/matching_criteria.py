@@ -29,7 +29,7 @@ class Aim(ABC):
     def find_trial(self, bound: BreachBound, plan_trial: TrialRunner, attack_trial: TrialRunner) -> Trial:
         """Finds the trial that meets the criterion, with the prior of a bound.
 
-        If none does, the trial states the reason.
+        If no trial meets the criterion, the returned trial states the reason.
 
         `planned` computes only the error of a trial. `attacked` also computes the attack success.
         """

@@ -34,7 +34,10 @@ from sfumato.mechanisms.capabilities import Comparability
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 MOST_LEARNED = 1 << 19
-"""The most records times values that attackers learn from: a quarter of those of an audit, which has one trial."""
+"""The largest product of records and values that attackers learn from.
+
+It is a quarter of the limit for an audit, because an audit has only one trial.
+"""
 
 ATTACKERS: Mapping[str, Callable[[AttackSetup], Attack]] = {
     "F": attack_with_frequencies,
@@ -135,7 +138,7 @@ def plan_trial(
 ) -> Trial:
     """Plans with a mechanism at a bound, with the mechanism's own kind of request and the given options.
 
-    The error is that of counts of `at` records.
+    The error is for counts of `at` records.
     """
     histogram = trial_table.histogram
     if bound.rows > 1 and not mechanism.covers_predicates:

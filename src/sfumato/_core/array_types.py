@@ -1,4 +1,4 @@
-"""Names the array types that modules exchange; each name has one meaning."""
+"""Names the array types that modules exchange. Each name has one meaning."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ JsonValue = JsonScalar | list[JsonScalar]
 
 
 def to_json(value: Value) -> JsonValue:
-    """Converts one value to JSON; a compound value becomes a list of its parts."""
+    """Converts one value to JSON. A compound value becomes a list of its parts."""
     return [_scalar_to_json(part) for part in value] if isinstance(value, tuple) else _scalar_to_json(value)
 
 
@@ -122,7 +122,7 @@ def simplify_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def find_field_type(arrow_type: pa.DataType) -> str | None:
-    """The Data Package type of an Arrow type; None for types that a table of people should not have."""
+    """The Data Package type of an Arrow type. None for types that a table of people should not have."""
     for name, is_type in _FIELD_TYPES:
         if is_type(arrow_type):
             return name

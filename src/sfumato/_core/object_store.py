@@ -46,7 +46,7 @@ class Address:
 
     @classmethod
     def of(cls, location: str | Path, error: type[SfumatoError]) -> Address | None:
-        """Parses an address; None for a path. An error message never repeats an invalid address."""
+        """Parses an address. None for a path. An error message never repeats an invalid address."""
         match = _ADDRESS.fullmatch(str(location))
         scheme = SCHEMES.get(match[1].lower()) if match else None
         if match is None or scheme is None:

@@ -24,7 +24,7 @@ class Flag:
     name: str
     """The name of the argument in Python, such as `group_size`."""
     help: str
-    """The help sentence; it names other options as arguments between backquotes."""
+    """The help sentence. The sentence names other options as arguments between backquotes."""
     kind: Any = str
     """The type of the argument. The type is a string if the argument can be written in several ways."""
     metavar: str | None = None
@@ -38,7 +38,7 @@ class Flag:
         return self.kind(argument) if self.choices else argument
 
 
-def option(  # noqa: PLR0913 - what is said of an option
+def option(  # noqa: PLR0913 - the properties of an option
     default: OptionValue,
     name: str,
     help_text: str,
@@ -71,7 +71,7 @@ def _read_flags(options: type) -> tuple[tuple[str, Flag], ...]:
 
 
 def _find_flag_type(kind: Any) -> Any:
-    """The argument type of a field: without None if it is optional, and a string for an exact number."""
+    """Finds the type of an option's argument. None is left out, and exact numbers are read as strings."""
     if get_origin(kind) not in (Union, UnionType):
         return kind
     kinds = [member for member in get_args(kind) if member is not NoneType]

@@ -20,7 +20,7 @@ FEWEST_VALUES = 1 << 14
 
 
 def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """Yields the items unchanged, while a thread already fetches the next one; the first two need no thread."""
+    """Yields the items unchanged, while a thread fetches the next item. The first two items need no thread."""
     queue = deque(islice(items, 2))
     if len(queue) < 2:  # noqa: PLR2004 - there is nothing to read ahead
         yield from queue
@@ -37,7 +37,7 @@ def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
 def map_in_order(
     pool: ThreadPoolExecutor, ahead: int, work: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[Result]:
-    """Works on several items in parallel, and yields the results in order; a single item needs no thread.
+    """Works on several items in parallel, and yields the results in order. A single item needs no thread.
 
     Only a limited number of results waits in memory.
     """
@@ -57,7 +57,7 @@ def map_in_order(
 
 
 def map_arrays(work: Callable[[Item], Result], items: Iterable[Item], values: int) -> list[Result]:
-    """Applies a function that processes arrays of this many values to each item, and returns the results in order.
+    """Applies a function to each item, and returns the results in order. A call processes arrays of `values` values.
 
     With many values, numpy takes most of the time and holds no lock, so that threads help.
     """

@@ -37,7 +37,7 @@ BOUND_SINCE = 4
 """The first version in which a kept key is bound to one table."""
 
 STREAM_VERSION = 1
-"""The stream version, part of each subkey; it changes if the streams do."""
+"""The stream version, which is part of each subkey. The version changes if the streams change."""
 
 KEY_BYTES = 32
 WORD_BYTES = 8
@@ -394,6 +394,6 @@ def _wrap_around(numbers: UInts, size: UInts | int) -> UInts:
 
 
 def _encrypt_blocks(subkey: bytes, blocks: UInts) -> Bits64:
-    """Encrypts each block with the plain block cipher, as a pseudo-random function; no message is hidden this way."""
+    """Encrypts each block with the plain block cipher, as a pseudo-random function. It never encrypts a message."""
     encryptor = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
     return np.frombuffer(encryptor.update(blocks.tobytes()), dtype="<u8").reshape(-1, WORDS_PER_BLOCK)

@@ -141,7 +141,7 @@ def read_value_entries(path: Path, columns: Sequence[str]) -> dict[Value, dict[s
 
 
 def match_to_domain(entries: Mapping[Value, Entry], values: Sequence[Value], what: str) -> tuple[Entry | None, ...]:
-    """The entry for each value of a domain; a value of another type is matched by its string."""
+    """The entry for each value of a domain. A value of another type is matched by its string."""
     unknown_values = set(entries)
     matched_entries = []
     for value in values:

@@ -153,7 +153,7 @@ def rows_of(rows: Iterable[WorkerRow]) -> Iterator[pa.RecordBatch]:
 
 
 def pack_error(error: Exception) -> bytes:
-    """Serialises an error for the driver; an error that may be temporary is raised here, without its message."""
+    """Serialises an error for the driver. An error that may be temporary is raised here, without its message."""
     if isinstance(error, OSError | MemoryError):
         match = re.search(r"AWS Error [A-Z_]+", str(error))
         number = getattr(error, "errno", None) or 0

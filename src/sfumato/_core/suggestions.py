@@ -20,7 +20,7 @@ ranges are short.
 
 
 def find_nearest(text: str, candidates: Iterable[str], similarity: float = VALUE_SIMILARITY) -> str | None:
-    """The most similar candidate, ignoring case, spaces and brackets; None if none is similar enough."""
+    """The most similar candidate, ignoring case, spaces and brackets. None if none is similar enough."""
     candidates_by_form: dict[str, str] = {}
     for candidate in candidates:
         if len(candidate) <= LONGEST and len(candidates_by_form) < MOST_COMPARED:

@@ -122,7 +122,7 @@ class Picture:
     draw: Callable[[float], Figure]
     widest: float = FIGURE_WIDTH
     summary: str = ""
-    """The label under which the figure is folded away; empty if it is shown at once."""
+    """The label under which the figure is folded away. Empty if it is shown at once."""
 
 
 @dataclass(frozen=True)

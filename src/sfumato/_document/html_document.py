@@ -48,7 +48,7 @@ RESULTS = {Outcome.PASSED: "passed", Outcome.FAILED: "FAILED"}
 ONE_SHEET = "8mm 14mm 11mm"
 """The paper margin of pages that fit on one sheet."""
 MOST_BESIDE = 2
-"""With up to this many numbers in a row, intervals stand beside the numbers; otherwise, below them."""
+"""With up to this many numbers in a row, intervals stand beside the numbers. With more numbers, they stand below."""
 
 
 def render_html(document: Document) -> str:

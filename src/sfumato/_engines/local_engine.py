@@ -134,7 +134,7 @@ class _Exchange(Generic[Result]):
         self.error: BaseException | None = None
 
     def put(self, bundle: Bundle) -> None:
-        """Send a bundle to its part; wait if the part is slower."""
+        """Send a bundle to its part. Wait if the part is slower."""
         queue = self.queues[bundle.file]
         with self.condition:
             self.condition.wait_for(lambda: not queue or self.error)

@@ -25,7 +25,7 @@ from sfumato._records.column_codes import CodedRows, convert_to_arrow, find_smal
 FILE_ROWS = 1 << 24
 """The number of rows of a file. Smaller tables have a single file."""
 PART_ROWS, LARGEST_PART = 1 << 17, 1 << 19
-"""The number of rows of a part. The second number is the limit if there would otherwise be too many parts."""
+"""The number of rows of a part. The second number applies if the first number would give too many parts."""
 MOST_PARTS = 1 << 8
 """The largest number of parts that one byte can number. Sorting by bytes is fastest."""
 

@@ -1,7 +1,7 @@
 """The certificate of a release: one public sheet, and a second one if there are many columns.
 
-It is made from the release alone, and from what its publisher adds to its description. So it cannot contain private
-facts: no counts of the original, no exposure, no file names, and no time finer than a day.
+The certificate is made from the release alone, and from what the publisher adds to its description. So the certificate
+cannot contain private facts: no counts of the original, no exposure, no file names, and no time finer than a day.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random counts of a release, compared with the truth: how large the errors are, and how often intervals cover.
 
-Questions about the same records have related errors, so their number says too little about the error of the coverage.
-It is computed from the number of independent questions that would vary as much.
+Questions about the same records have related errors. So the coverage is known less exactly than the number of questions
+suggests. The error of the coverage is computed from the number of independent questions that would vary as much.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Coverage:
 
     @property
     def is_below_expected(self) -> bool:
-        """Whether the share is below 95% by more than its error; above, intervals are only wider than necessary."""
+        """Whether the share is below 95% by more than its error. A share above 95% only means wide intervals."""
         return self.interval[1] < EXPECTED_COVERAGE
 
     def to_json(self) -> Json:
@@ -187,7 +187,7 @@ def _select_rows(columns: Sequence[Codes], condition: Condition, rows: slice) ->
 
 
 def measure_overlaps(columns: Sequence[Codes], conditions: Sequence[Condition], rows: int) -> Floats:
-    """The records that two conditions share, by the geometric mean of their numbers: from 0 to 1, for each pair."""
+    """For each pair of conditions, the number of shared records over the geometric mean of both numbers (0 to 1)."""
     shared_counts = np.zeros((len(conditions), len(conditions)))
     for start in range(0, rows, CHUNK_ROWS):
         part = slice(start, min(start + CHUNK_ROWS, rows))
@@ -202,7 +202,7 @@ def count_independent_questions(overlaps: Floats, conditions: Codes, values: Cod
 
     The errors of two counts of one value correlate by the share of records that their conditions share. Counts of
     different values add up to a known number, so their errors correlate by -1/(k - 1) on average, for k values. If
-    errors are normal, then whether two intervals cover correlates by at most the square of that.
+    errors are normal, the coverage of two intervals correlates by at most the square of this correlation.
     """
     if not len(conditions):
         return 0.0
@@ -216,7 +216,7 @@ def count_independent_questions(overlaps: Floats, conditions: Codes, values: Cod
 
 
 def _sample_values(counts: Codes, generator: np.random.Generator) -> list[int]:
-    """All values; of many, some that occur and a few random ones."""
+    """All values. If there are many values, some that occur and a few random ones."""
     if len(counts) <= MOST_VALUES:
         return list(range(len(counts)))
     occurring = np.flatnonzero(counts)

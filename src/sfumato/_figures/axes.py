@@ -194,7 +194,7 @@ def draw_omitted_count(x: float, y: float, number: int) -> str:
 
 
 def interpolate(points: Sequence[tuple[float, float]], at: float) -> float | None:
-    """Interpolates between two known points on logarithmic scales; None outside the points."""
+    """Interpolates between two known points on logarithmic scales. None outside the points."""
     for (x, y), (next_x, next_y) in itertools.pairwise(points):
         if x <= at <= next_x and y > 0 and next_y > 0 and next_x > x > 0:
             part = (math.log(at) - math.log(x)) / (math.log(next_x) - math.log(x))

@@ -44,7 +44,7 @@ class BeliefBound:
     prior: Fraction
     posterior: Fraction
     odds_factor: Fraction | None
-    """The largest factor by which odds rise, for every prior; None if not guaranteed."""
+    """The largest factor by which odds rise, for every prior. None if not guaranteed."""
     shares: tuple[tuple[str, float], ...] = ()
 
     @classmethod
@@ -55,7 +55,7 @@ class BeliefBound:
         )
 
     def compute_posterior(self, belief: float) -> float | None:
-        """The largest posterior; None if nothing is guaranteed."""
+        """The largest posterior. None if nothing is guaranteed."""
         if self.odds_factor is not None:
             odds_factor = float(self.odds_factor)
             return odds_factor * belief / (1 + (odds_factor - 1) * belief)

@@ -59,7 +59,7 @@ class BucketComposition:
 
     @classmethod
     def from_plan(cls, plan_json: Mapping[str, Any]) -> BucketComposition | None:
-        """Makes the composition from a plan (`ChosenMechanism.to_json`); None if the plan has no buckets with caps."""
+        """Makes the composition from a plan (`ChosenMechanism.to_json`). None if the plan has no buckets with caps."""
         for part in plan_json.values() if "caps" in plan_json else ():
             if isinstance(part, list) and part and isinstance(part[0], Mapping) and {*part[0]} == BUCKET_KEYS:
                 return cls.of(part, plan_json["caps"])

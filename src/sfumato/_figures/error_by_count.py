@@ -40,7 +40,10 @@ class ErrorCurve:
     def of(
         cls, name: str, errors: Iterable[CountErrorLike], *, guarantee: str = "", is_weaker: bool = False
     ) -> ErrorCurve:
-        """Makes the curve from predicted errors, averaged over values, which are usually larger than over records."""
+        """Makes the curve from predicted errors, averaged over values.
+
+        Averages over values are usually larger than averages over records.
+        """
         return cls(name, tuple((error.count, error.evenly) for error in errors), guarantee, is_weaker)
 
     @property
@@ -53,7 +56,10 @@ class ErrorCurve:
         )
 
     def find_size_within(self, target: float) -> float | None:
-        """The approximate size from which the error is at most the target; None if no size has so small an error."""
+        """The approximate size from which the error is at most the target.
+
+        None if the error is above the target at every size.
+        """
         points, reached_size = self.known_points, None
         for previous, (count, error) in zip([(0.0, 0.0), *points], points, strict=False):
             if error > target:
@@ -76,8 +82,8 @@ def draw_error_by_count(
 ) -> Figure:
     """Draws a line for each plan, the chosen plan first. Plans with a weaker guarantee than requested are dashed.
 
-    The text is about the first line, at the size nearest to `at_count`; `subject` says of
-    what the errors are, with {} for the line's name.
+    The text is about the first line, at the size nearest to `at_count`; `subject` names the numbers that have the
+    errors, with {} in place of the line's name.
     """
     width = limit_width(width)
     shown_curves = [curve for curve in curves if curve.known_points]

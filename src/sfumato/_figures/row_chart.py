@@ -38,7 +38,7 @@ class RowLayout:
     area: Area
     names: tuple[str, ...]
     groups: tuple[str, ...]
-    """The group of each row; empty without groups."""
+    """The group of each row. Empty without groups."""
     omitted_count: int
     width: float
 

@@ -11,7 +11,7 @@ from sfumato._parquet.thrift_compact import Struct, make_long_number
 
 @dataclass(frozen=True)
 class Chunk:
-    """Pages with their metadata; positions are relative to the chunk's start."""
+    """Pages with their metadata. Positions are relative to the chunk's start."""
 
     data: bytes
     metadata: Struct

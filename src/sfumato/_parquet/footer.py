@@ -13,7 +13,7 @@ MAGIC = b"PAR1"
 TAIL = 8
 """The bytes of the footer's length and the magic number at the end of a file."""
 LONGEST_HEAD = 1 << 12
-"""The limit of a page header in bytes; it takes about twenty, unless it has statistics of the values."""
+"""The limit of a page header in bytes. A header takes about twenty bytes, unless it has statistics of the values."""
 
 
 class FileFields(IntEnum):
@@ -163,7 +163,7 @@ def count_column_values(footer: Struct, column: str) -> int:
 
 
 def _list_structs(struct: Struct, field: int) -> Sequence[Struct]:
-    """The structs in a list; empty if there is no list."""
+    """The structs in a list. Empty if there is no list."""
     field_value = struct.get(field, make_list(STRUCT, ()))
     if field_value.kind != LIST or (field_value.value.values and field_value.value.kind != STRUCT):
         raise ThriftError("it has an entry that no Parquet file has")

@@ -165,7 +165,7 @@ def _encode_levels(is_present: Mask) -> bytes:
 
 
 def _make_run(bits: Bytes, width: int) -> tuple[bytes | memoryview, ...]:
-    """Packed numbers, preceded by their number of groups; empty if there are no numbers."""
+    """Packed numbers, preceded by their number of groups. Empty if there are no numbers."""
     return (encode_varint(len(bits) // width << 1 | 1), bits.data) if len(bits) else ()
 
 

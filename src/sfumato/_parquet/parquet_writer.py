@@ -159,7 +159,7 @@ class FileColumn(Protocol):
 
     @property
     def dictionary_values(self) -> pa.Array | None:
-        """The values of the column's codes, which the file lists; None if the column has no codes."""
+        """The values of the column's codes, which the file lists. None if the column has no codes."""
         ...
 
     @property

@@ -29,7 +29,10 @@ LARGEST_KEY = 1 << 63
 LARGEST_TABLE = 1 << 24
 """Keys below this limit are looked up in a table."""
 MOST_WAITING, MERGE_FACTOR = 1 << 24, 2
-"""Waiting lines are merged when they are more than this number, and more than this many times the merged lines."""
+"""Waiting lines are merged if there are more of them than the first number.
+
+Their number must also exceed the number of merged lines, times the second number.
+"""
 WORTHWHILE_REPEATS = 2
 """Equal pairs of a piece are counted if each occurs this often on average."""
 

@@ -69,7 +69,7 @@ class Slots:
     def _permute(self, values: Places, rank_counts: Counts, ranks: Numbers) -> Numbers:
         """The permuted ranks of each value.
 
-        Values with few records have a table; for other values, ranks are computed.
+        Values with few records have a table. For other values, ranks are computed.
         """
         is_computed = self._is_computed[values]
         if is_computed.all():
@@ -101,7 +101,7 @@ class Rewrite:
     counts: tuple[int, ...]
     draws: Draws
     crowd_index: CrowdIndex | None = None
-    """Finds the rows that are published as counts, and not as records; None if there are no such rows."""
+    """Finds the rows that are published as counts, and not as records. None if there are no such rows."""
 
     def __call__(self, batch: pa.RecordBatch, first_row: int, ranks_before: Counts | None = None) -> Rows:
         """Rewrite one batch; `first_row` is the number of its first record in the table.
@@ -123,7 +123,10 @@ class Rewrite:
         return {**rows, **self.encoding.make_rows(records, self.sensitive.name, self.cell_name)}
 
     def _rewrite_outside_crowds(self, rows: Rows, codes: Codes, first_row: int, crowd_index: CrowdIndex) -> Rows:
-        """Perturb the rows that are in no crowd. Draws are addressed by row, so the rows between them are drawn too."""
+        """Perturb the rows that are in no crowd.
+
+        Draws are addressed by row, so the rows between these rows get draws too.
+        """
         places = np.flatnonzero(~crowd_index.mark_rows(rows, len(codes)))
         first, last = (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
         records = self._perturb_codes(codes[first:last], None, first_row + first)

@@ -177,7 +177,7 @@ class _ReleaseFileWriter:
 def write_side_table(engine: Engine, side_table: SideTable, folder: Path) -> dict[str, str]:
     """Write the rows of a side table in order on this machine, because workers would have to send them.
 
-    It reports no progress, because the records take most of the time. Returns the digest of the file by its name.
+    Progress is not reported, because the records take most of the time. Returns the digest of the file by its name.
     """
     threads, encoder = engine.allot_resources(1).threads, Encoder(side_table.columns)
     with ThreadPoolExecutor(threads) as pool, (folder / side_table.file).open("wb") as sink:

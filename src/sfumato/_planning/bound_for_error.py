@@ -21,7 +21,7 @@ from sfumato.errors import InfeasibleError, SpecError
 
 @dataclass(frozen=True, slots=True)
 class ErrorTarget:
-    """The requested accuracy of a count, and the smallest posterior with it, or the reason if none has it."""
+    """The requested accuracy of a count, with the smallest posterior that gives it. If there is none, the reason."""
 
     error: Fraction
     count: int
@@ -130,7 +130,7 @@ def list_two_digit_shares(above: Fraction) -> list[Fraction]:
 
 
 def find_error_target(histogram: Histogram, bound: BreachBound, error: Exact, at: int, **how: Any) -> ErrorTarget:
-    """The smallest posterior, with the prior of a bound, for which a count has at most an error."""
+    """The smallest posterior for which a count has at most the given error. The prior is that of the bound."""
     limit = parse_exact(error, "the error")
     try:
         return ErrorTarget(limit, at, bound_for_error(histogram, bound.prior, limit, at, rows=bound.rows, **how))

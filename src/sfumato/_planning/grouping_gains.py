@@ -29,7 +29,7 @@ class GroupingGain:
     group_count: int
     """The number of groups."""
     mechanism: str | None = None
-    """The mechanism that would publish the groups; None if none can."""
+    """The mechanism that would publish the groups. None if none can."""
     factor: float | None = None
     """The factor by which the standard error of a group's count would be smaller, as the median over groups."""
     reason: str | None = None

@@ -96,7 +96,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
 
 
 def _select_with_records(mechanisms: Sequence[AnyMechanism], name: str) -> list[AnyMechanism]:
-    """The mechanisms that publish a record for each person; refuses to name another one."""
+    """The mechanisms that publish a record for each person. Refuses a named mechanism that does not."""
     if name != AUTO and REGISTRY[name].crowd_counts is not None:
         raise SpecError(
             f"the mechanism {name!r} publishes counts, but a record for each person was requested; name another "
@@ -266,7 +266,7 @@ def _rank(error: float | None) -> float:
 
 
 def _select_best(plans: Sequence[ChosenMechanism], errors: Mapping[str, float | None]) -> ChosenMechanism:
-    """The plan with the smallest error, or a plan with a readable value per record whose error is little larger.
+    """The plan with the smallest error, or a plan with a readable value per record and an error that is little larger.
 
     The readable plan gives at least the same guarantee. Errors are those of a table of equally frequent values, so no
     count decides.

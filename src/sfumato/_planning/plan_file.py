@@ -84,7 +84,7 @@ class PlanFile:
     fingerprint: str
     request_record: RequestRecord
     mechanism: str
-    """The chosen mechanism, so that a later version does not choose another one for the same key."""
+    """The chosen mechanism, so that a later version does not choose another mechanism for the same key."""
     plan_digest: str | None = None
     """The digest of the plan. Files of the first versions have no digest."""
     software: str = field(default_factory=read_software_version)

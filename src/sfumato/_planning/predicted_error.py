@@ -47,7 +47,7 @@ class QuestionPrediction:
     """The counted people in words: the value with its share of all people, and the people among whom it is counted."""
     value: Value = None
     count: float | None = None
-    """The true answer; None if no value has about that share."""
+    """The true answer. None if no value has about that share."""
     relative_error: float | None = None
     """The standard error divided by the true answer. For two of three answers, the relative error is smaller."""
     reason: str | None = None
@@ -69,8 +69,8 @@ def predict_questions(
 ) -> tuple[QuestionPrediction, ...]:
     """Predicts the errors of example questions, one for each frequency among all people and among a tenth of them.
 
-    Each question is about the value whose share has the ratio nearest to 1 with the frequency. `variances` maps numbers
-    of rows and counts of values to the variances of the estimated counts.
+    Each question is about the value whose share is nearest to the frequency, judged by their ratio. `variances` maps
+    numbers of rows and counts of values to the variances of the estimated counts.
     """
     value_counts = np.array(histogram.counts, dtype=np.float64)
     shares = value_counts / histogram.total
@@ -123,7 +123,7 @@ class ChosenMechanism:
     plan: object
     histogram: Histogram
     reason: str = ""
-    """The reason for choosing this mechanism, in one line; empty if it was named."""
+    """The reason for choosing this mechanism, in one line. Empty if it was named."""
     alternatives: tuple[ChosenMechanism, ...] = field(default=(), repr=False)
     """The other plans that meet the request, each under its own guarantee."""
 

@@ -27,7 +27,7 @@ MANY_VALUES = 1000
 FEW_NUMBERS = 20
 """A column with up to this many different numbers may hold codes, for example of a survey.
 
-One with more holds quantities.
+A column with more different numbers holds quantities.
 """
 
 INIT_PROPOSES_RANGES = ", which `sfumato init` proposes,"
@@ -242,7 +242,7 @@ def _has_many_numbers(column: ColumnProfile) -> bool:
 
 
 def _is_whole_microseconds(values: pa.Array) -> bool:
-    """Whether JSON can store the values; it stores times to the microsecond."""
+    """Whether JSON can store the values. JSON stores times to the microsecond."""
     if not pa.types.is_timestamp(values.type) or values.type.unit != "ns":
         return True
     nanoseconds = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
@@ -250,7 +250,7 @@ def _is_whole_microseconds(values: pa.Array) -> bool:
 
 
 def explain_uniqueness(column: ColumnProfile, rows: int, rows_each: int = 1) -> str | None:
-    """The reason why the values of a column identify persons, who have up to `rows_each` rows; None if they do not."""
+    """The reason why the values of a column identify persons, who have up to `rows_each` rows. None if they do not."""
     if column.is_wide:
         return f"has more than {MOST_VALUES:,} different values or {MOST_BYTES >> 20} MiB of different text"
     present_rows, unique_rows, nearly_unique = (

@@ -158,7 +158,7 @@ def cast_to_domain(values: pa.Array, domain: pa.Array) -> pa.Array:
 
 
 def _match_domain_spelling(values: pa.Array, domain: pa.Array, cast_values: pa.Array) -> pa.Array:
-    """The values of the domain that equal the given values in their type; if there are none, the cast values."""
+    """The values of the domain that equal the given values in their type. If no value is equal, the cast values."""
     narrow = _cast(domain, values.type)
     if len(narrow.drop_null().unique()) != len(narrow.drop_null()):
         return cast_values

@@ -83,7 +83,7 @@ class ClassSizeSketch:
         self.pending_hashes: list[RandomBits] = []
 
     def add(self, hashes: RandomBits) -> None:
-        """Add the records of one batch; sorting waits, because most hashes need not be sorted."""
+        """Add the records of one batch. Sorting waits, because most hashes need not be sorted."""
         if sum(map(len, self.pending_hashes)) > 2 * self.capacity:
             self._sort()
         self.pending_hashes.append(
@@ -121,10 +121,10 @@ class ClassSizeSketch:
         self.hashes, self.counts, self.pending_hashes = hashes[:size], counts[:size], []
 
     def _count_smallest(self, hashes: RandomBits) -> tuple[RandomBits, Counts]:
-        """The distinct hashes with their frequencies; if there are very many, only enough of the smallest.
+        """The distinct hashes with their frequencies.
 
-        Hashes are spread evenly, so a limit below which enough hashes lie can be computed. If too many hashes are
-        equal, the limit rises until there are enough.
+        If there are very many hashes, only enough of the smallest hashes. Hashes are spread evenly, so a limit below
+        which enough hashes lie can be computed. If too many hashes are equal, the limit rises until there are enough.
         """
         share = MORE_THAN_ENOUGH * self.capacity / max(len(hashes), 1)
         while share < 1:
@@ -164,7 +164,7 @@ def _find_starts(sorted_hashes: RandomBits) -> Places:
 
 
 def hash_numbers(numbers: WholeNumbers, salt: np.uint64) -> RandomBits:
-    """A 64-bit hash of whole numbers (the finaliser of SplitMix64); sums of such hashes identify combinations."""
+    """A 64-bit hash of whole numbers (the finaliser of SplitMix64). Sums of such hashes identify combinations."""
     mixed = numbers.astype(np.uint64) * _GOLDEN + salt
     mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
     mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND

@@ -154,7 +154,7 @@ class PersonGrouping:
         return PersonSelection(SelectedSource(self.source, bits, kept_rows), dropped_rows, counts.basis)
 
     def check(self, most: int, draws: Draws) -> PersonCounts:
-        """Count the persons; refuse a table in which a person has more than `most` rows."""
+        """Count the persons. Refuse a table in which a person has more than `most` rows."""
         counts = self.count_persons(most, draws)
         persons, repeated, largest = counts.persons, counts.repeated_persons, counts.most_rows
         if counts.missing_rows:
@@ -347,7 +347,7 @@ def check_stated_persons(column: str, grouping: PersonGrouping, draws: Draws) ->
 
 
 def _check_ordered(column: str, kind: pa.DataType) -> None:
-    """Refuse to order rows by a column of text; only dates, times and numbers give an order."""
+    """Refuse to order rows by a column of text. Only dates, times and numbers give an order."""
     if not (
         pa.types.is_decimal(kind)
         or pa.types.is_integer(kind)

@@ -28,11 +28,15 @@ from sfumato._request.range_edges import Ranges
 from sfumato._request.schema import Schema
 
 LEAST_UNIQUE_SHARE = 0.01
-"""Up to this share of unique records, no recoding is searched. It would help few people and cost all analysts."""
+"""Up to this share of unique records, no recoding is searched. A recoding would help few people and cost all analysts.
+"""
 LEAST_REDUCTION = 0.1
-"""A change is not proposed if it makes a smaller part of the unique records common."""
+"""A change is proposed only if it makes at least this share of the unique records common."""
 LEAST_LOSS = 0.01
-"""Ranges are not proposed if they remove a smaller share of a column's entropy, because they join hardly any values."""
+"""Ranges are proposed only if they remove at least this share of a column's entropy.
+
+Other ranges join hardly any values.
+"""
 MOST_STEPS = 6
 """The most changes in a combination: a data steward decides on each of them."""
 NUMBER_RANGES = (20, 10, 5)
@@ -59,7 +63,7 @@ class PublicColumn:
     codes: Codes
     """The code of each record. The code of a missing value is the number of values."""
     values: pa.Array | None = None
-    """The value of each code; None if the column can only be dropped."""
+    """The value of each code. None if the column can only be dropped."""
     edges: tuple[str, ...] = ()
     """The edges of the ranges in which the column is published, if any. The values are then the names of the ranges."""
 
@@ -71,7 +75,7 @@ class Recoding:
     column: str
     kind: RecodingKind
     edges: tuple[str, ...] | None
-    """The edges of the ranges; None if the column is dropped."""
+    """The edges of the ranges. None if the column is dropped."""
     unique_share_before: float
     unique_share_after: float
     loss: float
@@ -132,7 +136,7 @@ class RecodingProposals:
 def list_public_columns(
     columns: Sequence[TableColumn], sample_codes: Mapping[str, Codes], schema: Schema
 ) -> list[PublicColumn]:
-    """The public columns of a sample of records; a column with a declared domain can only be dropped."""
+    """The public columns of a sample of records. A column with a declared domain can only be dropped."""
     by_name = {column.name: column for column in columns}
     public_columns = []
     for name, codes in sample_codes.items():
@@ -170,7 +174,7 @@ def search_recodings(columns: Sequence[PublicColumn], rows_each: int = 1) -> Rec
 
 
 def _select_allowed(candidates: Sequence[_Candidate], steps: Sequence[Recoding], columns: int) -> list[_Candidate]:
-    """The possible changes of columns that have not been changed; at least one column always remains."""
+    """The possible changes of columns that have not been changed. At least one column always remains."""
     changed_names = {step.column for step in steps}
     may_drop = sum(step.edges is None for step in steps) < columns - 1
     return [
@@ -186,7 +190,7 @@ def _find_most_detailed(candidates: Sequence[_Candidate]) -> _Candidate:
 
 
 def _select_helpful(steps: Sequence[Recoding]) -> tuple[Recoding, ...]:
-    """The steps up to the last one that helps. There are none if a single change has the same effect."""
+    """The steps up to the last one that helps. There are no steps if a single change has the same effect."""
     helpful = len(steps)
     while helpful and not _is_helpful(steps[helpful - 1]):
         helpful -= 1

@@ -63,7 +63,10 @@ class Sampler:
         self.batches: list[tuple[pa.RecordBatch, RandomBits]] = []
 
     def add(self, batch: pa.RecordBatch, random_keys: RandomBits) -> None:
-        """Take the records of a batch that may be in the sample, and drop earlier ones that no longer can be."""
+        """Take the records of a batch that may be in the sample.
+
+        Drop earlier records that can no longer be in the sample.
+        """
         if self.key_limit is not None:
             chosen = np.flatnonzero(random_keys < self.key_limit)
             if len(chosen) < len(random_keys):

@@ -372,7 +372,7 @@ def _guess(
 
 
 def _propose_role(guess: ColumnGuess, profile: ColumnProfile, rows: int) -> ColumnGuess:
-    """The first role that fits; doubtful columns are dropped."""
+    """The first role that fits. Doubtful columns are dropped."""
     letters = get_letters(guess.name)
     is_discrete = len(profile.values) > 0 and (pa.types.is_string(profile.type) or pa.types.is_integer(profile.type))
     is_row_number = is_discrete and _numbers_rows(profile, rows)
@@ -421,7 +421,7 @@ def _profile(name: str, column: pa.ChunkedArray) -> ColumnProfile:
 
 
 def _propose_edges(profile: ColumnProfile, missing_numbers: Sequence[float]) -> tuple[str, ...]:
-    """Round edges for a quantity or a date with many values; numbers that mark missing values do not count."""
+    """Round edges for a quantity or a date with many values. Numbers that mark missing values do not count."""
     kind, name_words = profile.type, re.findall("[a-z]+", re.sub("([a-z])([A-Z])", r"\1 \2", profile.name).lower())
     if len(profile.values) <= MANY_NUMBERS or not CODES.isdisjoint(name_words):
         return ()

@@ -25,9 +25,9 @@ SENSITIVE_WORDS = re.compile(
     "|conditions?|aids|crimes?|rac(e|es|ial)|debts?|orientation|procedures?|proc[0-9]+|meds?|bmi|iq|stds|stis?|lohn"
     "|(dx|px|rx|dg|dgn|pdx|sdx|prdx|ops)[0-9]*"
 )
-"""Words of names that are often sensitive, where the same letters within another word are not."""
+"""Words of names that are often sensitive. The same letters inside another word are no sign."""
 SENSITIVE_NAMES = ("std",)
-"""Names that are often sensitive, where the same word beside others is not, as in std_error."""
+"""Names that are often sensitive. The same word beside other words is no sign, as in std_error."""
 USUAL_NAME = re.compile(
     "diag|dx|icd|disease|illness|krankheit|maladie|enfermedad|income|salar[iy]|wage|einkommen|gehalt"
 )
@@ -50,16 +50,18 @@ DIRECT_NAME = re.compile(
 ICD_10 = re.compile(r"[A-TV-Z]\d[0-9AB](\.?[0-9A-Z]{1,4})?[*+!]?")
 ICD_9 = re.compile(r"(\d{3}|V\d\d|E\d{3})\.\d{1,2}")
 ICD_9_WITH_LETTERS = re.compile(r"(\d{3}|V\d\d|E\d{3})(\.?\d{1,2})?")
-"""Also without a point, where numbers alone may be anything: some codes begin with V or E."""
+"""Codes with or without a point. Numbers without a point may mean anything, so some codes must begin with V or E."""
 ATC = re.compile(r"[A-V]\d{2}[A-Z]{2}\d{2}")
 """Codes of medicines."""
 OPS = re.compile(r"\d-\d{2}[0-9A-Z](\.[0-9A-Z]{1,2})?")
 """German codes of procedures."""
 SNOMED = re.compile(r"[1-9]\d{2,14}[01]0\d")
-"""Numbers of concepts; the last digit is a check digit."""
+"""Numbers of concepts. The last digit is a check digit."""
 FEWEST_CODES, MANY_CODES, CODE_SHARE = 3, 5, 0.8
-"""A column of codes has at least this many different values, of which this share has the form of a code list; codes
-that begin with one or two letters are more.
+"""A column of codes has at least the first number of different values.
+
+If its codes begin with only one or two different letters, it has at least the second number. The share is that of the
+values that must have the form of a code list.
 """
 DISEASE_OR_MEDICINE = re.compile(
     "diabet|asthma|hypertens|cancer|carcinom|tumou?r|leuk(a?em|o?s)|depressi|epilep|schizo|dementia|hiv|copd|migrain"
@@ -69,11 +71,11 @@ DISEASE_OR_MEDICINE = re.compile(
 WORD_SHARE = 0.3
 """A column of diseases has at least `FEWEST_CODES` different values of which this share has such a word."""
 MOST_EXAMINED = 5000
-"""The number of different values that are examined, evenly from all of them."""
+"""The number of different values that are examined. They are spread evenly over all different values."""
 SHORTEST_STEM = 2
 """Two names such as DX1 and DX2 belong to one family if they share at least this many letters."""
 SHORTEST_PART = 5
-"""The fewest letters of a name that is part of another one, such as diagnosis in secondary_diagnosis."""
+"""The fewest letters of a name that counts as part of another name, such as diagnosis in secondary_diagnosis."""
 FEWEST_SHARED, SHARED_SHARE, SHARED_NUMBERS = 3, 0.75, 0.9
 """A column shares the values of the protected column if at least this number of its values occur there, and at least
 this share. Columns of numbers must share more. Two values, such as yes and no, show nothing.
@@ -85,7 +87,7 @@ NO_VALUE = frozenset(
 
 
 class Sign(StrEnum):
-    """What makes a column look sensitive; its value completes the sentence about the column, which has it."""
+    """A sign that a column is sensitive. Its value completes a sentence such as `the column has ...`."""
 
     FAMILY = "a name like the protected column"
     NAME = "a name that is often sensitive"
@@ -98,7 +100,7 @@ class Sign(StrEnum):
 def find_sensitive_signs(
     columns: Sequence[TableColumn], protected: Sequence[CodedColumn], ranges: Collection[str] = ()
 ) -> dict[str, Sign]:
-    """Finds the columns that look sensitive, each with the first sign; columns in ranges are judged by name only."""
+    """Finds the columns that look sensitive, each with its first sign. Columns in ranges are judged by name only."""
     protected_names = [part.name for part in protected]
     protected_texts = [_list_texts(part.values) for part in protected]
     signs = {}
@@ -160,9 +162,10 @@ def get_letters(name: str) -> str:
 
 
 def _are_icd_10(codes: Collection[str]) -> bool:
-    """Whether codes have the form of ICD-10, perhaps several of them, or one with its name.
+    """Whether cells have the form of ICD-10. A cell may have several codes, or a code with its name.
 
-    Wards, rooms and numbers of people may have the same form, but with few letters, no point, or numbered from one.
+    Wards, rooms and numbers of people may have the same form. But these have few letters, no point, or numbers that
+    start at one.
     """
     firsts = {re.split(r"[\s,;|/]", code, maxsplit=1)[0] for code in codes}
     if not _have_form(firsts, ICD_10):
@@ -183,7 +186,7 @@ def _are_icd_9(codes: Collection[str]) -> bool:
 
 
 def _are_snomed(codes: Collection[str]) -> bool:
-    """Whether numbers have the form of SNOMED CT; round numbers have it too, but all of these end with 0."""
+    """Whether numbers have the form of SNOMED CT. Round numbers have this form too, but all of them end with 0."""
     last_digits = {code[-1] for code in codes}
     return len(codes) >= MANY_CODES and len(last_digits) >= FEWEST_CODES and _have_form(codes, SNOMED)
 
@@ -193,7 +196,10 @@ def _have_form(codes: Collection[str], form: re.Pattern[str]) -> bool:
 
 
 def _list_texts(values: pa.Array) -> frozenset[str]:
-    """The different texts and numbers of a column, without capitals, outer spaces, and what stands for no value."""
+    """The different texts and numbers of a column, in small letters and without outer spaces.
+
+    Texts for no value are left out.
+    """
     if not (pa.types.is_string(values.type) or pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
         return frozenset()
     return frozenset(_to_texts(values.to_pylist())) - NO_VALUE
@@ -227,7 +233,7 @@ def _is_family(stem: str, other: str) -> bool:
 
 
 def _list_words(name: str) -> list[str]:
-    """The words of a name in small letters; a capital after a small letter begins a word."""
+    """The words of a name in small letters. A capital after a small letter begins a word."""
     separated = re.sub("(?<=[a-z])(?=[A-Z])", " ", _remove_accents(name))
     return re.findall("[a-z]+[0-9]*", separated.lower())
 

@@ -115,7 +115,7 @@ class Counting:
 
 
 class Profiler:
-    """Collects the profile batch by batch and piece by piece; the result does not depend on how rows are cut."""
+    """Collects the profile batch by batch and piece by piece. The result does not depend on how rows are cut."""
 
     def __init__(self, counting: Counting) -> None:
         self.counting = counting

@@ -45,7 +45,7 @@ from sfumato._request.schema import NullPolicy, Schema
 from sfumato._request.warnings import Notice
 
 MOST_NAMED = 3
-"""The number of columns to name, of those whose removal would make the fewest records unique."""
+"""The number of columns to name. They are the columns whose removal would leave the fewest unique records."""
 
 
 CACHE_SHARE = 4
@@ -59,7 +59,7 @@ class TableScan:
     source: Source
     """The rows to publish: all rows of the table, or up to the requested number for each person."""
     persons: PersonCheck | None
-    """The result of the person check; None if it is unknown which rows belong to one person."""
+    """The result of the person check. None if it is unknown which rows belong to one person."""
     preparation: Preparation
     columns: tuple[TableColumn, ...]
     sensitive: SensitiveColumns

@@ -196,7 +196,7 @@ def is_free_text(values: pa.Array, counts: Counts) -> bool:
 
 
 def _all_match(values: pa.Array, pattern: str) -> bool:
-    """Whether all strings match a pattern; a few are tried first."""
+    """Whether all strings match a pattern. A few strings are tried first."""
     return all(
         pc.all(pc.match_substring_regex(texts, pattern)).as_py()
         for texts in (values[:PROBE], values[PROBE:])

@@ -54,7 +54,7 @@ def _check_columns(columns: Sequence[str], table_survey: TableScan) -> None:
 
 
 def _measure_sizes(columns: Sequence[str], table_survey: TableScan) -> ClassSizes:
-    """The sizes of groups and their numbers. Those of a sample are scaled to the whole table."""
+    """The sizes of groups, each with the number of such groups. Sizes in a sample are scaled to the whole table."""
     sample = table_survey.sample
     numbers: Indices = np.zeros(sample.records, dtype=np.int64)
     for name in columns:

@@ -45,7 +45,7 @@ from sfumato.errors import SfumatoError
 
 TITLE = "Decision about a publication"
 BLANK = "_" * 50
-"""A line to fill in by hand; a longer word would be shortened."""
+"""A blank line to fill in by hand. A longer one would be shortened, as a long word is."""
 SHORT_BLANK = "_" * 16
 MOST_COLUMNS, MOST_QUESTIONS, MOST_ADVICE, MOST_NAMED = 15, 4, 5, 4
 """The most columns, questions, open decisions and values that fit on the sheet. The plan lists all of them."""
@@ -155,7 +155,7 @@ def _make_class_table(uniqueness: Uniqueness) -> DataTable:
 
 
 def _select_attackers(exposures: Sequence[Attack]) -> list[Attack]:
-    """The most successful of the attackers who know all columns, and of those who know one column."""
+    """The most successful attacker who knows all columns, and the most successful attacker who knows one column."""
     everything = [attack for attack in exposures if len(attack.known_columns) > 1]
     single = [attack for attack in exposures if len(attack.known_columns) == 1]
     return [max(group, key=lambda attack: attack.final_success) for group in (everything, single) if group]
@@ -182,7 +182,7 @@ def _make_uncovered(outlook: PublicationPlan) -> Section:
 
 
 def list_uncovered_places(outlook: PublicationPlan) -> list[int]:
-    """The domain positions of occurring values that the bound does not cover, most frequent first."""
+    """The positions in the domain of values that occur and that the bound does not cover. Most frequent first."""
     histogram, spec = outlook.choice.histogram, outlook.spec
     if spec is None or histogram.axes:
         return []

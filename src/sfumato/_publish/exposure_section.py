@@ -24,7 +24,7 @@ RECODING_EXPLANATION = (
     "column's "
     "entropy that the change removes (100% if it drops the column). The proposals follow from the public columns alone."
 )
-NO_RECODING = "No change of a few columns makes a tenth of the unique records common. Drop more columns."
+NO_RECODING = "Changes to a few columns make less than a tenth of the unique records common. Drop more columns."
 UNLINKED_HEADINGS = ("knows", "own record known", "own record unknown")
 UNLINKED_EXPLANATION = (
     "'Own record known': the attacker knows which of the records with equal public columns is the person's. 'Own "
@@ -97,7 +97,7 @@ def make_belief_table(protected_column: str, attacks: Sequence[Attack]) -> DataT
 
 
 def list_unlinked_blocks(protected_column: str, attacks: Sequence[Attack]) -> list[Block]:
-    """Lists attack success with and without knowing which record is the person's; empty if no attack has both."""
+    """Lists attack success with and without knowing which record is the person's. Empty if no attack has both."""
     rows = tuple(
         (attack.knowledge, *(ARROW.join(map(format_exact_percent, pair)) for pair in pairs))
         for attack in attacks

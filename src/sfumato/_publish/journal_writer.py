@@ -30,14 +30,14 @@ from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError, explai
 
 @dataclass
 class JournalClaim:
-    """A run's hold on its journal, to which it alone may add lines. Without a journal, nothing is recorded."""
+    """The lock of a run on its journal. Only this run may add lines. Without a journal, nothing is recorded."""
 
     journal: Journal | None = None
     descriptor: int = -1
 
     @property
     def head(self) -> str | None:
-        """The digest of the last line; None without a journal."""
+        """The digest of the last line. None without a journal."""
         return None if self.journal is None else self.journal.head
 
     @contextmanager
@@ -98,7 +98,7 @@ def make_entry(request: Request, target: str | Path, release_digest: str, mechan
 
 @contextmanager
 def claim_journal(path: Path | None) -> Iterator[JournalClaim]:
-    """Locks a journal until the release is written, and refuses a damaged one before anything is read or drawn.
+    """Locks a journal until the release is written. Refuses a damaged journal before anything is read or drawn.
 
     A new journal is created empty, readable only by its owner. If nothing was recorded, it is removed again. A killed
     run leaves the file empty, and the next run uses it.

@@ -1,4 +1,4 @@
-"""Checks the names in a request that fails: its table, its columns and its files, before what else it lacks."""
+"""Checks the names of the table, columns and files in a request that fails, before other errors are reported."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # it builds releases, which need plans
 NOTABLE_UNIQUE_SHARE = 0.05
 """The share of unique records from which a notice is given."""
 LARGEST_USUAL_AMPLIFICATION = 19
-"""The factor on odds by which a belief of one half rises to 95%; a larger one is hardly a protection."""
+"""By this factor on odds, a belief of one half rises to 95%. A larger factor gives hardly any protection."""
 
 
 def list_column_notices(
@@ -96,7 +96,7 @@ def list_column_notices(
 
 
 def list_plan_notices(chosen: ChosenMechanism, spec: PrivacySpec, column: str) -> list[Notice]:
-    """Notices about the chosen plan, with the name of the column, which a mechanism does not know."""
+    """Notices about the chosen plan. Adds the name of the column, because a mechanism does not know this name."""
     notices = [Notice("mechanism-chosen", chosen.reason)] if chosen.reason and chosen.alternatives else []
     if spec.bound is not None and spec.bound.person_amplification > LARGEST_USUAL_AMPLIFICATION:
         notices.append(_make_weak_bound_notice(spec.bound))

@@ -42,9 +42,9 @@ class PlannedNumber:
     label: str
     """The label of the number: its group and its name."""
     truth: float | None
-    """The number in the table; None if the table cannot answer the question."""
+    """The number in the table. None if the table cannot answer the question."""
     standard_error: float | None
-    """The standard error in one simulated release; None if the answer has no error."""
+    """The standard error in one simulated release. None if the answer has no error."""
 
     @property
     def relative_error(self) -> float | None:

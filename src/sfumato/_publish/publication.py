@@ -76,7 +76,7 @@ class Publication:
     exposures: tuple[Attack, ...]
     uniqueness: Uniqueness
     journal_head: str | None = None
-    """The digest of the journal's last line, to be noted elsewhere; None without a journal."""
+    """The digest of the journal's last line, to be noted elsewhere. None without a journal."""
 
     def __repr__(self) -> str:
         return f"Publication({self.release!r}, {format_value_count(self.notices, 'notice')}; private)"
@@ -146,7 +146,7 @@ def publish(  # noqa: PLR0913 - one argument for each decision of the data stewa
             if repeated_plan is not None:
                 repeated_plan.check(fingerprint, request.to_record())
             key = _choose_draws(repeated_plan, unsafe_test_key)
-            # A kept key is bound to its table; a fresh one is used once, so the content need not be read.
+            # A kept key is bound to the content of its table. A fresh key is used once, so no content is read.
             request_record = request.to_record() if repeated_plan is None else repeated_plan.request_record
             draws = key if plan_path is None else request_record.bind(key, fingerprint)
             original_request = request  # the request as given, before rare values were merged

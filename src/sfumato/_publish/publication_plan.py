@@ -77,7 +77,7 @@ class PublicationPlan:
     exposures: tuple[Attack, ...]
     """An attacker's confidence from public columns, without and with the release."""
     uniqueness: Uniqueness | None
-    """The shares of unique records; None without a table."""
+    """The shares of unique records. None without a table."""
     notices: tuple[Notice, ...]
     column_predictions: tuple[ColumnPrediction, ...] = field(default=(), repr=False)
     """The success of guessing the sensitive columns from public columns alone."""
@@ -96,7 +96,7 @@ class PublicationPlan:
     accepted_risks: AcceptedRisks = NO_ACCEPTED_RISKS
     """The stops that the request accepts."""
     request_digest: str = ""
-    """The digest of the request; empty without a table."""
+    """The digest of the request. Empty without a table."""
 
     @property
     def stops(self) -> tuple[Notice, ...]:
@@ -130,7 +130,7 @@ class PublicationPlan:
 
 
 def open_table(request: Request, folder: Path, engine: Engine) -> Source:
-    """Open the table of a request; a stream that can be read only once is written to the folder."""
+    """Open the table of a request. A stream that can be read only once is written to the folder."""
     request.check_single_columns()
     text = (*request.read.text, *request.schema.domains)  # their types do not depend on the values of a CSV file
     source = open_source(
@@ -163,9 +163,10 @@ def decide_columns(request: Request, names: Sequence[str]) -> Request:
 def survey_table(  # noqa: PLR0913 - the request and its source
     request: Request, source: Source, engine: Engine, folder: Path, draws: Draws, *, keeps: bool = False
 ) -> tuple[Request, TableScan]:
-    """Read the table once. If a mechanism merges rare values and there are any, read the table again with these merged.
+    """Read the table once.
 
-    With `keeps`, the rows may be cached for the next reading.
+    If a mechanism merges rare values and the table has rare values, read the table again with merged values. With
+    `keeps`, the rows may be cached for the next reading.
     """
     several_columns = [REGISTRY[name].several_columns for name in request.mechanism_names]
     max_combinations = max(

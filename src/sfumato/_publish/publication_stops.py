@@ -31,7 +31,7 @@ from sfumato._risk.attackers.predictive_columns import (
 from sfumato._risk.attackers.publication_gates import find_breach_stop, find_exposure_stop, measure_breaches
 
 MOST_NAMED = 10
-"""The most columns that a stop names; a program can read all of them."""
+"""The most columns that the sentence of a stop names. Programs can read all columns."""
 NEARLY_CERTAIN = 0.9
 """A value with a larger share of a group is nearly certain for each of its people."""
 NOTABLE_DISCLOSED_SHARE = 0.001
@@ -40,9 +40,9 @@ ALL_NAMES = "All names: `json=True`."
 DECIDE_IN_DRAFT = "Decide in a request file: `sfumato init` writes one, with a line for each column."
 DROP_IN_DRAFT = "Name them in `drop=`, or move them in the request file that `sfumato init` writes."
 FEWEST_IN_PATTERN = 3
-"""From so many numbered columns on, such as DX2 to DX20, one name with `*` stands for them."""
+"""At least this many numbered columns, such as DX2 to DX20, are written as one name with `*`."""
 MOST_PROPOSALS = 3
-"""The most recodings among the ways out; the plan has a table of them."""
+"""The most recodings among the ways out. The plan has a table of all recodings."""
 
 
 def list_undecided_stops(request: Request, names: Sequence[str]) -> list[Notice]:
@@ -184,13 +184,13 @@ def _list_column_ways_out(names: Sequence[str], request: Request, table_scan: Ta
 
 
 def _is_public_by_default(name: str, schema: Schema) -> bool:
-    """Whether another name with `*` may give the column another role: it is undecided, or public by `*` alone."""
+    """Whether another name with `*` may give the column a role. The column must be undecided, or public only by `*`."""
     patterns = [pattern for pattern, role in schema.patterns if role is Role.PUBLIC and find_matches(pattern, [name])]
     return schema.get_role(name) is Role.UNDECIDED or patterns == [ANY_CHARACTERS]
 
 
 def shorten_names(names: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Names of columns, where several that are numbered become one with `*` that matches no other column."""
+    """Names of columns. Several numbered columns become one name with `*`, if that name matches no other column."""
     stems = {name: name.rstrip(digits) for name in names}
     counts = Counter(stems.values())
     patterns = {
@@ -202,13 +202,13 @@ def shorten_names(names: Sequence[str], others: Sequence[str]) -> list[str]:
 
 
 def has_unique_records(request: Request, table_scan: TableScan) -> bool:
-    """Whether more records are unique on the public columns than the limit, and nobody accepted it."""
+    """Whether too many records are unique on the public columns (see `unique_limit`), and nobody accepted this risk."""
     share = table_scan.uniqueness.after_bins.unique_share
     return share > request.unique_limit and not request.accepted_risks.unique_records
 
 
 def _propose_changes(recodings: RecodingProposals | None, limit: float) -> list[str]:
-    """The fewest changes that suffice, or all that are proposed; empty if they stand among the single changes."""
+    """The fewest changes that suffice, or all proposed changes. Empty if the single changes include them already."""
     if recodings is None or not (steps := recodings.combined or recodings.single[:1]):
         return ["Drop columns (`drop=`), or publish them in wider ranges (`ranges=`)."]
     needed = next((i for i, step in enumerate(steps, 1) if step.unique_share_after <= limit), len(steps))
@@ -221,7 +221,7 @@ def _propose_changes(recodings: RecodingProposals | None, limit: float) -> list[
 
 
 def _join_settings(steps: Sequence[Recoding]) -> str:
-    """The settings of several changes: one list of dropped columns, and one mapping of ranges."""
+    """The settings for several changes. They are one list of dropped columns, and one mapping of ranges."""
     dropped = [step.column for step in steps if step.edges is None]
     ranges = {step.column: ",".join(step.edges) for step in steps if step.edges is not None}
     settings = ([f"`drop={dropped!r}`"] if dropped else []) + ([f"`ranges={ranges!r}`"] if ranges else [])
@@ -257,7 +257,7 @@ def _make_unique_stop(request: Request, table_scan: TableScan, recodings: Recodi
 
 
 def covers_somebody(histogram: Histogram, prior: Fraction) -> bool:
-    """Whether a value that people have is within the prior; a missing value needs no protection."""
+    """Whether a value that people have is at most as frequent as the prior. A missing value needs no protection."""
     limit = prior * histogram.total
     pairs = zip(histogram.values, histogram.counts, strict=True)
     return any(0 < count <= limit for value, count in pairs if value is not None)

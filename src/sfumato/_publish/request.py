@@ -42,10 +42,14 @@ class Request:
     """The privacy requirement, for a person with as many rows as the schema allows."""
     mechanism: str = AUTO
     guarantee: str | None = None
-    """`any-prior`, `marginal-prior`, or None for that of the named mechanism (any-prior without one)."""
+    """`any-prior`, `marginal-prior` or None.
+
+    None means the guarantee of the named mechanism, or any-prior if no mechanism is named.
+    """
     records: bool = False
-    """Whether each person gets a protected record. Otherwise people with equal public columns may be published as
-    counts, if this has much less error.
+    """Whether each person gets a protected record.
+
+    If False, people with equal public columns may be published as counts, provided that counts have much less error.
     """
     read: ReadOptions = DEFAULT_READ_OPTIONS
     """The options for reading the table."""
@@ -54,7 +58,7 @@ class Request:
     breach_limit: Fraction = BREACH_LIMIT
     """The largest share of records for which a public column may break a bound of a marginal prior."""
     accept_marginal_prior: str = ""
-    """The reason to publish whatever the share of records for which public columns break the bound."""
+    """The reason to accept any share of records for which public columns break the bound."""
     accept_disclosing: Mapping[str, str] = field(default_factory=dict)
     """The reasons to publish public columns although they may be sensitive or disclose the sensitive column."""
     accept_exposure: str = ""
@@ -62,7 +66,7 @@ class Request:
     unique_limit: Fraction = UNIQUE_LIMIT
     """The largest share of records that may be unique on the public columns."""
     accept_unique: str = ""
-    """The reason to publish whatever the share of records that are unique on the public columns."""
+    """The reason to accept any share of records that are unique on the public columns."""
     accept_uncovered: str = ""
     """The reason to publish although every value is more frequent than the prior."""
 
@@ -98,7 +102,7 @@ class Request:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Request:
-        """Reads a request file, such as one that `init` wrote; `plan` and `publish` follow it."""
+        """Reads a request file, such as one that `init` wrote. `plan` and `publish` follow this request."""
         from sfumato._publish.request_file import read_request  # noqa: PLC0415 - it builds requests
 
         return read_request(Path(path))
@@ -143,7 +147,7 @@ class Request:
             self.spec.find_part_limit(Fraction(0))
 
     def to_record(self) -> RequestRecord:
-        """The record of the request in a plan file, by which the same request is recognised."""
+        """The record of the request in a plan file. A later run compares its own request with this record."""
         hierarchies = self.schema.hierarchies
         schema = {
             "roles": {name: role.value for name, role in sorted(self.schema.roles.items())},

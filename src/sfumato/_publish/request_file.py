@@ -125,7 +125,7 @@ def list_keys() -> dict[str, RequestKey]:
 
 
 def read_request(path: Path) -> Request:
-    """Reads the request of a file; keys that only commands use are ignored."""
+    """Reads the request of a file. Keys that only commands use are ignored."""
     file = RequestFile.read(path)
     if file.table is None:
         raise SpecError(
@@ -150,7 +150,7 @@ class RequestFile:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The settings by parameter name."""
     sections: Mapping[str, str] = field(default_factory=dict)
-    """The section of each key; empty for a key before all sections."""
+    """The section of each key. Empty for a key before all sections."""
 
     @classmethod
     def read(cls, path: Path) -> RequestFile:

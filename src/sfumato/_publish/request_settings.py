@@ -122,7 +122,7 @@ def make_schema(settings: Mapping[str, Any]) -> Schema:
             "`sensitive=` and `compound=` were both given; name all columns to protect in `compound=`.",
             code="sensitive-with-compound",
         )
-    if len(person) > 1:  # otherwise the last name would win, and the other column would be published unchanged
+    if len(person) > 1:  # without this check, the last name wins, and the other column is published unchanged
         raise SchemaError(
             f"`person=` was given {len(person)} times; name one column.",
             code="several-person-columns",
@@ -155,8 +155,8 @@ def make_schema(settings: Mapping[str, Any]) -> Schema:
 def make_options(settings: Mapping[str, Any], spec: PrivacySpec) -> dict[str, Any]:
     """Builds the given options, by the name of the mechanism that they belong to.
 
-    An option that several mechanisms share applies to those that meet the request. If none of them does, it applies to
-    the first mechanism that has the option, and choosing a plan refuses that mechanism.
+    An option that several mechanisms share applies to those that meet the request. If none of the sharing mechanisms
+    meets the request, the option applies to the first of them. Choosing a plan then refuses that mechanism.
     """
     owners_by_parameter: dict[str, list[tuple[AnyMechanism, str]]] = {}
     values: dict[str, Any] = {}

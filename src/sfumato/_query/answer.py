@@ -40,7 +40,7 @@ class Answer(Tabular):
     adjusted_columns: Mapping[str, str] = field(default_factory=dict)
     """For each number with a consistent or calibrated version, the column with this version."""
     adjustment: str | None = None
-    """The way the adjusted numbers were computed."""
+    """For each number with a consistent or calibrated version, the column of this version."""
     counted_unit: str = "rows"
     """The unit of counts: people, or rows if a person may have several rows."""
     population: Population | None = None
@@ -75,12 +75,12 @@ class Answer(Tabular):
         return draw_forest_plot(answer_rows, width, level=level, is_simultaneous=self.is_simultaneous, source=source)
 
     def correct_level(self, level: float) -> float:
-        """The level of each single interval with which all intervals hold simultaneously at `level`, by Bonferroni."""
+        """The level that each interval needs so that all intervals hold simultaneously at `level`, by Bonferroni."""
         check_level(level)
         return 1 - (1 - level) / max(self.estimate_count, 1) if self.is_simultaneous else level
 
     def to_table(self, level: float = DEFAULT_LEVEL) -> tuple[list[str], list[dict[str, Value]]]:
-        """Column names and rows with `n`, `n_se`, `n_low` and `n_high`, and with `n_note` if a number has notes.
+        """Column names and rows with `n`, `n_se`, `n_low` and `n_high`. Numbers with notes also have `n_note`.
 
         An adjusted number (`n_consistent` or `n_calibrated`) comes before the note.
         """
@@ -127,7 +127,7 @@ class Answer(Tabular):
         return replace(estimate.add_note(self.absence_note), population=self.population)
 
     def add_absence_note(self, sentence: str | None) -> Answer:
-        """The answer with an added note about queried values that do not exist."""
+        """Adds a note about queried values that do not exist."""
         if sentence is None:
             return self
         return replace(self, note=" ".join(filter(None, [sentence, self.note])), absence_note=sentence)

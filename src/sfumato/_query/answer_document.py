@@ -50,7 +50,7 @@ def make_answer_document(answer: Answer, level: float = DEFAULT_LEVEL, max_rows:
 
 
 def _draw_numbers(answer: Answer, level: float) -> Iterator[Picture]:
-    """Draws a figure for a number with several rows. If there are several numbers, their figures are folded."""
+    """Draws a figure for a number with several rows. If there are several numbers, the figures are folded."""
     names = [
         name for name in answer.numbers if len(answer.rows) > 1 and any(row[name].has_interval for row in answer.rows)
     ]
@@ -85,7 +85,7 @@ def make_estimates_document(estimates: Estimates) -> Document:
 
 
 def make_release_document(release: Release, *, is_brief: bool = False) -> Document:
-    """Makes the document of a release: its columns and its guarantee, in short if `is_brief`."""
+    """Makes the document of a release: its columns and its guarantee. With `is_brief`, the guarantee is shortened."""
     manifest = release.manifest
     description = manifest.description
     estimators = f"Estimators: {', '.join(release.methods)} (query: `method=`)." if len(release.methods) > 1 else ""
@@ -119,7 +119,10 @@ def _describe_size(release: Release) -> str:
 
 
 def _list_values(release: Release) -> Iterator[str]:
-    """Lists the values of protected columns and the groups of their levels, with the query that shows all of these."""
+    """Lists the values of protected columns and the groups of their levels.
+
+    Adds the queries that show complete lists.
+    """
     for column, values in release.values.items():
         shown = format_values(values, MOST_VALUES)
         yield f"{column} has {format_value_count(values)}: {shown} (query: GROUP BY {quote_if_needed(column)})"

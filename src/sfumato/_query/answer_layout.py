@@ -1,4 +1,4 @@
-"""The layout of an answer, with one cell for each number, notes as footnotes, and a legend below.
+"""The layout of an answer: one cell for each number, notes as footnotes, and a legend below.
 
 All renderers show the same layout.
 """
@@ -52,7 +52,10 @@ def make_estimate_table(answer: Answer, level: float, max_rows: int | None = Non
 def _split_footnotes(
     answer: Answer, level: float, rows: Sequence[Mapping[str, Any]]
 ) -> tuple[list[str], dict[str, int]]:
-    """Splits notes into notes that all cells of a column share, and numbered footnotes for other notes."""
+    """Splits notes into shared notes of a column and footnotes.
+
+    A note is shared if all cells of the column have it. All other notes become numbered footnotes.
+    """
     shared_notes: list[str] = []
     footnote_numbers: dict[str, int] = {}
     for name in answer.numbers:

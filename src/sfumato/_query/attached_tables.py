@@ -55,7 +55,7 @@ def read_attached_table(name: str, table: AnyTable) -> pa.Table:
 
 
 def parse_attachments(texts: Sequence[str]) -> dict[str, Path]:
-    """Parses arguments of the command line of the form name=file."""
+    """Parses command-line arguments of the form name=file."""
     paths: dict[str, Path] = {}
     for text in texts:
         name, mark, path = text.partition("=")

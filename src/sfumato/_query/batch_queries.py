@@ -90,7 +90,7 @@ def ask_many(
 def stream_answers(
     runner: QueryRunner, questions: Sequence[str], on_begin: Callable[[int], None] = lambda number: None
 ) -> Iterator[tuple[int, Outcome]]:
-    """Yields each question's number and answer as they arrive. `on_begin` is called before a question runs alone."""
+    """Yields each question's number and answer as they arrive. Calls `on_begin` before a question runs alone."""
     done: set[int] = set()
     simple: dict[int, tuple[str, CountQuery]] = {}
     for number, sql in enumerate(questions):
@@ -115,7 +115,7 @@ def stream_answers(
 
 
 def _count_together(runner: QueryRunner, simple: dict[int, tuple[str, CountQuery]]) -> dict[int, Outcome]:
-    """Answers simple counts together. If one of these counts fails, all are answered one by one instead."""
+    """Answers simple counts together. If one count fails, answers all counts one by one."""
     if not simple:
         return {}
     queries = [query for _, query in simple.values()]
@@ -148,7 +148,7 @@ def _list_compared_texts(query: CountQuery) -> Iterator[tuple[str, str]]:
 
 
 def _find_absent_values(session: Session, queries: Sequence[CountQuery]) -> dict[tuple[str, str], AbsentValue]:
-    """The strings in all queries that do not occur in any record, by column."""
+    """For each column, the queried strings that do not occur in any record."""
     texts_by_column: dict[str, dict[str, None]] = {}
     for query in queries:
         for column, item in _list_compared_texts(query):

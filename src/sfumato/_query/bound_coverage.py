@@ -1,4 +1,4 @@
-"""Estimates from a release the share of its people whom the bound covers in full."""
+"""Estimates from a release which share of its people the bound covers in full."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ SURE_ERRORS = 2.0
 
 @dataclass(frozen=True)
 class BoundCoverage:
-    """The share of people whose value is within the prior, and the values above it, as the release estimates them."""
+    """The share of people whose value is within the prior, and the values above the prior. Both are estimates."""
 
     share: float
     low: float
-    """The least share: without the values that may be above the prior."""
+    """The smallest share, which leaves out the values that may be above the prior."""
     high: float
-    """The largest share: without the values that are clearly above the prior."""
+    """The largest share, which leaves out only the values that are clearly above the prior."""
     uncovered_values: tuple[Value, ...]
     """The values that are clearly above the prior."""
     borderline_values: tuple[Value, ...]
-    """The values so close to the prior that the release does not show on which side they are."""
+    """The values that are too close to the prior: the release does not show whether they are above or below it."""
     prior: Fraction
     unit: str
     """What is counted: people or rows."""
     odds_factor: Fraction | None = None
-    """The largest factor by which the odds of any value can rise; None if the guarantee is for the marginal prior."""
+    """The largest factor by which the odds of a value can rise. None if the guarantee is for the marginal prior."""
 
     @property
     def sentence(self) -> str:
@@ -73,7 +73,7 @@ class BoundCoverage:
 
 
 def estimate_bound_coverage(release: Release) -> BoundCoverage | None:
-    """Estimates the coverage of a release with one bound for all values; None for other guarantees."""
+    """Estimates the coverage of a release. None if the guarantee has no single bound for all values."""
     manifest = release.manifest
     comparability = manifest.mechanism.comparability
     spec = None if comparability is None else comparability.read_request(manifest.design)
@@ -102,7 +102,10 @@ def estimate_bound_coverage(release: Release) -> BoundCoverage | None:
 
 
 def _compute_rests(release: Release, groups: Sequence[tuple[Sequence[Value], float]]) -> list[float]:
-    """The share of records outside each group of values, after a number of standard errors is added to its count."""
+    """The share of records outside each group of values.
+
+    Each group's count is first raised by a number of standard errors.
+    """
     totals = iter(release.count_many([CountQuery(values=values) for values, _ in groups if values]))
     rests = []
     for values, errors in groups:

@@ -1,4 +1,4 @@
-"""Adds consistent numbers to an answer. These are its counts, adjusted so that they add up to the right totals."""
+"""Adds consistent numbers to an answer. These are its counts, adjusted so that they add up to the correct totals."""
 
 from __future__ import annotations
 
@@ -34,20 +34,23 @@ NOTHING_TO_ADJUST = "every number is exact, so nothing was made consistent or ca
 
 @dataclass(frozen=True)
 class _CountedPart:
-    """A row of an answer, or the records of a public group that are in no row."""
+    """A row of an answer, or a public group's records that are in no row."""
 
     key: Key | None
-    """The values in the columns of the answer. None if no total of the analyst covers the records: no row has them."""
+    """The values in the columns of the answer.
+
+    None if the records are in no row. Totals of the analyst do not cover such records.
+    """
     estimate: Estimate
     group: Key
 
     @property
     def certain_count(self) -> float:
-        """The number of records that the row certainly contains, if its count is not fully known."""
+        """The number of records that the row certainly contains, even if its full count is unknown."""
         return 0.0 if self.estimate.is_exact else max(0.0, self.estimate.bounds.low)
 
     def split(self) -> tuple[_CountedPart, _CountedPart]:
-        """Splits the count into its certain part and the rest. Neither part can be negative."""
+        """Splits the count into a certain part and the rest. Neither part can be negative."""
         certain_part, rest = Estimate.exact(self.certain_count), self.estimate.scale(1.0, -self.certain_count)
         return replace(self, estimate=certain_part), replace(self, estimate=rest)
 
@@ -60,7 +63,7 @@ class CountAdjuster:
     totals: tuple[KnownTotals, ...] = ()
 
     def find_counts(self, block: RecordSelect, ending: Ending) -> dict[str, str]:
-        """Maps the name of each number to adjust to its internal column. Every COUNT(*) is adjusted."""
+        """Maps each number to adjust to its internal column. All COUNT(*) are adjusted."""
         if block.grouping_sets is not None or any(tree.find(exp.Window) for tree in ending.trees):
             raise QueryError(NOT_ADJUSTED, code="not-adjustable")
         count_columns = {name: tree.name for name, tree in ending.outputs if block.is_count(tree)}
@@ -71,7 +74,7 @@ class CountAdjuster:
     def add_adjusted(
         self, context: PlanContext, block: RecordSelect, rows: EstimateRows, ending: Ending
     ) -> tuple[EstimateRows, Ending, dict[str, str]]:
-        """All rows, before filtering, with an adjusted count for each as an additional output.
+        """All rows before filtering, with an additional output for each adjusted count.
 
         Also returns the name of each adjusted number and the name of its adjusted version.
         """
@@ -119,7 +122,7 @@ class CountAdjuster:
 
 
 def make_adjuster(*, consistent: bool, totals: Sequence[AnyTable]) -> CountAdjuster | None:
-    """Builds an adjuster for the request (no negative numbers, known totals, or both); None if nothing is requested."""
+    """Builds an adjuster for the request: no negative numbers, known totals, or both. None if nothing is requested."""
     if isinstance(totals, str | Path):
         raise QueryError(
             "give a list of totals, such as totals=['known.csv'].", code="not-a-list", fields={"argument": "totals"}

@@ -26,8 +26,8 @@ PROTECTED_NOTE = "a protected column has only estimated counts and no exact summ
 def list_askable_columns(manifest: Manifest) -> list[tuple[str, str, str]]:
     """The name, the type and the role of each column that queries can use.
 
-    Queries cannot use the published form of a protected column (bits, a column for each value, or buckets). The list
-    has the protected columns themselves instead, with the type of their values.
+    Queries cannot use the published form of a protected column: bits, a column for each value, or buckets. The list has
+    the protected columns themselves instead, with the type of their values.
     """
     protected = [
         (name, kind, _describe_role("protected", name, manifest))
@@ -109,7 +109,7 @@ def _describe_columns(name: str, session: Session) -> list[dict[str, object]]:
 
 
 def _summarize_column(name: str, column: Mapping[str, Any], session: Session) -> dict[str, object]:
-    """The exact summary of a public column. For a protected column, it has only the size of the domain."""
+    """The exact summary of a public column. For a protected column, the summary has only the size of the domain."""
     if name == TABLE and column["column"] not in session.manifest.public_columns:
         number = session.manifest.sensitive_columns.index(column["column"])
         values = dict.fromkeys(session.manifest.naming.make_part_domain(number).to_pylist())
@@ -124,7 +124,7 @@ def _summarize_column(name: str, column: Mapping[str, Any], session: Session) ->
 
 
 def _explain_pivot(pivot: Tree) -> QueryError:
-    """Explains that PIVOT is not supported, with a query that gives the same numbers."""
+    """Explains that PIVOT is not supported. Proposes a query that gives the same numbers."""
     keys = [*(pivot.args["group"].expressions if pivot.args.get("group") else ()), *pivot.expressions]
     listed = ", ".join(
         allowed_sql.write_sql(expression)

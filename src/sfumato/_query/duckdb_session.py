@@ -1,4 +1,4 @@
-"""The DuckDB connection for counting, which reads only the data of the release, for a limited time."""
+"""The DuckDB connection for counting. It reads only the data of the release, and has a time limit."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Session:
         return cached_rows
 
     def fetch_subquery(self, sql: str) -> pa.Table:
-        """All rows of a subquery. Their size is limited, because they are kept in memory."""
+        """All rows of a subquery. Their size is limited, because all rows are kept in memory."""
         with self.explain_errors():
             reader = self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
             batches, size = [], 0
@@ -177,7 +177,7 @@ class Session:
 
     @property
     def longest_text(self) -> int:
-        """The length in bytes of the longest string in any table. It is computed once for the release."""
+        """The length in bytes of the longest string in any table. The length is computed once for the release."""
         if "longest" not in self.cache:
             values = [part for value in self.manifest.domain for part in split_value(value)]
             values += [group for level in self.manifest.upper_levels.values() for group in dict.fromkeys(level)]  # type: ignore[misc]
@@ -296,7 +296,7 @@ def _write_list(paths: Sequence[Path]) -> str:
 
 @contextmanager
 def _stop_on_timeout(session: Session) -> Iterator[None]:
-    """Interrupts the running statement, and every later one, once the time limit is reached."""
+    """Interrupts the running statement once the time limit is reached. Later statements are interrupted too."""
     is_done = threading.Event()
 
     def stop() -> None:

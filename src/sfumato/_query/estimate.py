@@ -134,10 +134,10 @@ class TransformedEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """The point where a distribution reaches a share, which is the first point with at least this share at or below it.
+    """The point where a distribution reaches a share: the first point with at least this share at or below it.
 
-    `above` is, for each point, the estimated number of records at or below it minus the share of all records. `errors`
-    are the standard errors of these numbers.
+    For each point, take the estimated number of records at or below it, minus the share of all records. `above` has
+    these numbers, and `errors` has their standard errors.
     """
 
     points: tuple[float, ...]
@@ -167,7 +167,7 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A ratio of two estimates, with the variances and the covariance of the two."""
+    """A ratio of two estimates, with their variances and their covariance."""
 
     numerator: float
     denominator: float
@@ -207,17 +207,20 @@ class Estimate(Tabular):
     note: str | None = None
     """The reason why the number or its error is missing, or a caution."""
     origin: ScaledEstimate | TransformedEstimate | Crossing | Ratio | None = field(default=None, repr=False)
-    """The derivation from other estimates, if it determines the interval."""
+    """How the estimate was derived from other estimates, if this determines the interval."""
     derivation: str | None = field(default=None, repr=False)
-    """The derivation from counts, if the number is not a count itself. `method` includes it."""
+    """How the number was derived from counts, if it is not a count itself. `method` includes this text."""
     population: Population | None = field(default=None, repr=False, compare=False)
-    """The people or rows that the number describes; None within a computation."""
+    """The people or rows that the number describes. None within a computation."""
 
     @classmethod
     def of(
         cls, moments: Moments, method: str, assumption: str, note: str | None = None, derivation: str | None = None
     ) -> Estimate:
-        """Builds the estimate of one number from its moments, with the standard error at the nearest possible value."""
+        """Builds the estimate of one number from its moments.
+
+        The standard error is that at the nearest possible value.
+        """
         (value,), (error,) = moments.value.tolist(), compute_standard_errors(moments).tolist()
         method_label = method if derivation is None else f"{method}; {derivation}"
         (full_note,) = _add_negative_notes(moments, [note])
@@ -273,7 +276,7 @@ class Estimate(Tabular):
         return tuple(filter(None, (own_note, BELOW_ZERO if note != own_note else "", reason if is_open else "")))
 
     def to_row(self, level: float = DEFAULT_LEVEL) -> tuple[Value, ...]:
-        """The number, its error, its interval and its notes. Unknown ones are None."""
+        """The number, its error, its interval and its notes. Unknown parts are None."""
         value = None if math.isnan(self.value) else self.value
         ends = self.interval(level) if self.has_interval else (math.nan, math.nan)
         finite_ends = (end if math.isfinite(end) else None for end in ends)
@@ -285,7 +288,7 @@ class Estimate(Tabular):
         )
 
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
-        """One row: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there are notes."""
+        """One row: `n`, `n_se`, `n_low` and `n_high`. If there are notes, also `n_note`."""
         *numbers, note = self.to_row(level)
         columns = {name: pa.array([number], pa.float64()) for name, number in zip(COLUMNS, numbers, strict=False)}
         return pa.table(columns | ({} if note is None else {COLUMNS[-1]: pa.array([note])}))
@@ -307,7 +310,7 @@ class Estimate(Tabular):
 
     @property
     def lasting_note(self) -> str | None:
-        """The notes that also apply to numbers computed from this one."""
+        """The notes that also apply to numbers computed from this number."""
         if self.moments.is_own_note or self.note is None:
             return None
         return self.note.removesuffix(BELOW_ZERO).removesuffix("; ") or None
@@ -338,7 +341,7 @@ class Estimate(Tabular):
         )
 
     def interval(self, level: float = DEFAULT_LEVEL) -> Interval:
-        """All values that a test at this level would not reject, and all values within one standard error."""
+        """The values that a test at this level would not reject. Values within one standard error are included."""
         if self.standard_error is None:
             raise QueryError(
                 f"the method {self.method!r} gives no error here, so there is no interval.",
@@ -398,7 +401,7 @@ class Estimates(Sequence[Estimate], Tabular):
 
     @cached_property
     def is_exact(self) -> Mask:
-        """Marks the exact answers, which are about public columns only or about no record."""
+        """Marks the exact answers. Such an answer depends only on public columns, or on no record."""
         return self.moments.is_certain
 
     @cached_property
@@ -425,7 +428,7 @@ class Estimates(Sequence[Estimate], Tabular):
         return compute_intervals(self.moments, level)
 
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
-        """One row for each query: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there are notes."""
+        """One row for each query: `n`, `n_se`, `n_low` and `n_high`. If there are notes, also `n_note`."""
         numbers = (self.value, self.standard_error, *self.interval(level))
         columns = {
             name: pa.array(numbers_column, from_pandas=True)

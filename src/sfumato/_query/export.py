@@ -1,8 +1,8 @@
-"""Exports a release for statistics packages, with its public columns and a column of weights for each requested value.
+"""Exports a release for statistics packages: public columns, and a column of weights for each requested value.
 
-The sum of the weights over any selection of records is the unbiased count of the value among them. The published values
-of the protected column are not exported, because counting them directly would mislead. People whose counts are
-published together have one row for their group. It has their number, and the estimated counts are its weights.
+To count a value among selected records, add up its weights. The sum is the unbiased count. The published values of the
+protected column are not exported, because counting them directly would mislead. People whose counts are published
+together share one row. This row has their number, and the estimated counts as weights.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ LARGEST_WHOLE = 2_147_483_620
 LARGEST_NUMBER = 2.0**1022
 """The largest number for both packages.
 
-The limit of Stata is almost twice this number, and both use the largest numbers for missing values.
+Stata's limit is almost twice this number. Both packages use their largest numbers for missing values.
 """
 RESERVED = re.compile(
     "byte|double|float|if|in|int|long|str[0-9]+|strl|using|with|all|and|by|eq|ge|gt|le|lt|ne|not|or|to", re.IGNORECASE
 )
 """Names that Stata or SPSS reserves."""
 SUM_TOLERANCE = 1e-9
-"""The allowed difference between two sums in different orders, as a share of the sum of absolute amounts."""
+"""The allowed difference between sums in different orders. It is a share of the sum of absolute amounts."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ class ExportedFiles:
     path: Path
     rows: int
     weight_columns: Mapping[str, Value]
-    """The columns of weights, with the value that each counts."""
+    """The columns of weights, and the value that each column counts."""
     renamed_columns: Mapping[str, str]
     """Public columns with another name in the file, by their names in the release."""
     formula_columns: tuple[str, ...]
     """Columns with strings that a spreadsheet would treat as formulas."""
     people_column: str | None = None
-    """The column with the number of people of each row; None if each row is one record."""
+    """The column with the number of people in each row. None if each row is one record."""
 
 
 def export(
@@ -145,7 +145,7 @@ def find_value(release: Release, value: Value | str) -> Value:
 def check_sum(release: Release, value: Value, weights: pa.Array, method: str | None) -> None:
     """Rejects weights whose sum differs from the release's own count of the value.
 
-    A count also uses coarse tables, if there are any; weights cannot.
+    Counts use coarse tables if the release has any. Weights cannot use these tables.
     """
     if release.manifest.encoding.has_coarse_tables:
         return
@@ -175,7 +175,7 @@ def _add_crowd_weights(weights: pa.Array, crowds: CrowdTable | None, index: int)
 
 
 def _read_public_columns(release: Release, crowds: CrowdTable | None) -> pa.Table:
-    """Reads the public columns, in the order of the records; then those of crowds."""
+    """Reads the public columns. The records come first, in their order, and then the crowds."""
     manifest = release.manifest
     paths = manifest.list_data_paths(release.folder)
     schema = read_record_schema(paths, manifest)
@@ -216,7 +216,7 @@ def _make_plain(name: str) -> str:
 
 
 def _find_free_name(name: str, used_names: set[str]) -> str:
-    """Returns the name, or the name with the first number that makes it unique regardless of case."""
+    """Returns the name if it is unique regardless of case. If not, adds the first number that makes it unique."""
     name, taken_names = name[:LONGEST_NAME], {taken_name.lower() for taken_name in used_names}
     for ending in _list_endings():
         if (candidate := name[: LONGEST_NAME - len(ending)] + ending).lower() not in taken_names:
@@ -262,10 +262,10 @@ def _shorten_label(label: str) -> str:
 
 
 def _convert_for_packages(table: pa.Table, column_labels: Mapping[str, str]) -> pa.Table:
-    """Converts columns to types of both packages. Booleans and integers become numbers, and times lose their zone.
+    """Converts columns to types that both packages have.
 
-    Numbers with more digits than a double can hold become strings, because otherwise different numbers could become
-    equal.
+    Booleans and integers become numbers, and times lose their zone. Numbers with more digits than a double can hold
+    become strings. Otherwise, different numbers could become equal.
     """
     kinds = []
     for field in table.schema:
@@ -313,7 +313,7 @@ def _is_double(column: pa.ChunkedArray) -> bool:
 
 
 def _is_small(column: pa.ChunkedArray) -> bool:
-    """Whether both packages can store the integers as integers. Otherwise the integers become doubles."""
+    """Whether both packages can store the integers as integers. If not, the integers become doubles."""
     span = pc.min_max(column)
     least, most = span["min"].as_py(), span["max"].as_py()
     return least is None or (least >= -LARGEST_WHOLE and most <= LARGEST_WHOLE)

@@ -1,9 +1,9 @@
 """Estimates formulas over sums, such as linear combinations, ratios, and other arithmetic and functions.
 
-A formula is a tree over numbers and sums. Its error is computed from its linearised residual, which is again
-a sum over records: each record adds its contribution to the formula at the estimates. A function around a formula is
-applied to the formula's interval. For example, the interval of the logarithm of a ratio has the logarithms of
-Fieller's ends.
+A formula is a tree over numbers and sums. The error of a formula is computed from its linearised residual. The residual
+is again a sum over records: each record adds its contribution to the formula at the estimates. A function around a
+formula is applied to the formula's interval. For example, the interval for the logarithm of a ratio ends at the
+logarithms of Fieller's ends.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Formula = Number | Sum | Linear | Arithmetic | FunctionCall
 
 
 def _count_parts(*inner: Formula) -> int:
-    """The number of parts of a formula, within a limit. A repeated part counts each time."""
+    """Counts the parts of a formula, up to a limit. A repeated part counts each time."""
     parts = 1 + sum(part.parts if isinstance(part, Arithmetic | FunctionCall) else 1 for part in inner)
     if parts > MOST_PARTS:
         raise explain_too_large(MOST_PARTS, "sums, numbers and signs for one number of the answer")
@@ -122,7 +122,7 @@ class RowSums:
     estimate_combination: Callable[[Gradient], Estimate]
     """Estimates a linear combination of sums."""
     compute_ratio_bounds: Callable[[Affine, Affine], tuple[float, float]]
-    """Bounds a ratio; a share lies between 0 and 1, for example."""
+    """Bounds a ratio. For example, a share lies between 0 and 1."""
     method_label: str
     """The label of the method."""
     assumption: str
@@ -211,7 +211,7 @@ def substitute_sums(formula: Formula, sums: Callable[[int], Formula]) -> Formula
 
 
 def compute_value(formula: Formula, row: RowSums) -> float:
-    """The value of a formula without its error; NaN if it has no value."""
+    """The value of a formula without its error. NaN if the formula has no value."""
     try:
         return _differentiate(formula, row, with_gradient=False)[0]
     except (ZeroDivisionError, NoNumber):
@@ -236,7 +236,7 @@ def _apply_function(function: Function, inner: Estimate) -> Estimate:
 
 
 def _linearize(formula: Formula, row: RowSums) -> Affine | None:
-    """The formula as a linear combination, if it is linear. Exact sums become constants."""
+    """The formula as a linear combination. None if it is not linear. Exact sums become constants."""
     if isinstance(formula, Number):
         return Affine(formula.value, {})
     if isinstance(formula, Sum):
@@ -250,7 +250,7 @@ def _linearize(formula: Formula, row: RowSums) -> Affine | None:
 
 
 def _make_affine(linear: Linear, row: RowSums) -> Affine:
-    """Replaces exact sums by constants, also if only their total is exact."""
+    """Replaces exact sums by constants. Several sums become one constant if only their total is exact."""
     constant, factors = linear.constant, dict[int, float]()
     for number, coefficient in linear.factors:
         total = row.estimate_total(number)
@@ -315,7 +315,7 @@ def _compute_variance(linear: Affine, row: RowSums) -> float:
 
 
 def _estimate_by_delta(formula: Formula, row: RowSums) -> Estimate:
-    """Estimates any other formula, linearised at the estimates."""
+    """Estimates any other formula, after linearising it at the estimates."""
     value, gradient = _differentiate(formula, row)
     used_gradient = {
         number: coefficient
@@ -340,7 +340,7 @@ def _estimate_by_delta(formula: Formula, row: RowSums) -> Estimate:
 def _differentiate(  # noqa: PLR0911 - one for each kind
     formula: Formula, row: RowSums, *, with_gradient: bool = True
 ) -> tuple[float, dict[int, float]]:
-    """The value of a formula and, on request, its derivative with respect to each sum."""
+    """The value of a formula. On request, also its derivative with respect to each sum."""
     if isinstance(formula, Number):
         return formula.value, {}
     if isinstance(formula, Sum):

@@ -38,7 +38,7 @@ class Cut:
 
 
 Factors = Mapping[Key, Mapping[int, Floats]]
-"""The factors of sums in a number, by public group, number of the sum, and index in the domain."""
+"""The factors of sums in a number, keyed by public group, number of the sum, and index in the domain."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class GroupCell:
 
 @dataclass(frozen=True)
 class PublicGroup:
-    """All records of a public group that satisfy the condition for at least one value."""
+    """A public group's records that satisfy the condition for at least one value."""
 
     record_count: float
-    """The number of these records. It is exact, because public columns are published unchanged."""
+    """The number of these records. The number is exact, because public columns are published unchanged."""
     rest: Estimate | None
     """The count of records that no row contains; None if the rows cover all records."""
 
@@ -206,10 +206,11 @@ class GroupEstimator:
         return manifest.encoding.tally_groups(self.session, scan, manifest.naming)
 
     def _write_hit_condition(self) -> str | None:
-        """The SQL condition that makes a published value a hit; None if hits alone are not enough.
+        """The SQL condition that makes a published value a hit. None if the number of hits is not enough.
 
-        If records are kept or redrawn evenly within their sub-tables, an unbiased count needs only the number of hits.
-        DuckDB then need not distinguish values, and the query costs little more than a count of the published values.
+        If records are kept or redrawn evenly within their sub-tables, the number of hits is enough for an unbiased
+        count. DuckDB then need not distinguish values, and the query costs little more than counting the published
+        values.
         """
         question, manifest = self.question, self.session.manifest
         needs_hits_only = self.method.needs_hits_only
@@ -256,7 +257,7 @@ class GroupEstimator:
         return whole_tally
 
     def _is_possible(self, cuts: Sequence[Cut], mask: Mask) -> bool:
-        """Whether a record could be in a sensitive group. It is always true if no condition mixes columns."""
+        """Whether a record could be in a sensitive group. Always true if no condition mixes columns."""
         return not self.prepared_question.where.class_bits or any(
             (self.prepared_question.where.select_values(cut.bits) & mask).any() for cut in cuts
         )
@@ -264,10 +265,9 @@ class GroupEstimator:
     # -------------------------------------------------------------------------------------------------- one row of many
 
     def _count_at_once(self, cuts: Sequence[Cut]) -> list[dict[int, Estimate]]:
-        """The counts of each sensitive group, by number, as far as shared tallies suffice.
+        """The counts of each sensitive group, by the number of the group, as far as shared tallies suffice.
 
-        Estimating the groups one by one would take many times as long, because all groups share the work on the
-        records.
+        All groups share the work on the records. Estimating the groups one by one would take many times as long.
         """
         masks = list(self.prepared_question.groups.values())
         counts_by_group: list[dict[int, Estimate]] = [{} for _ in masks]
@@ -313,11 +313,11 @@ class GroupEstimator:
         return self._estimate_layers(self._combine_sums(factors))
 
     def estimate_combination(self, factors: Factors) -> Estimate:
-        """Estimates a linear combination of sums of several rows. If it is a count, it is estimated as a count."""
+        """Estimates a linear combination of sums over several rows. A single count is estimated as a count."""
         return self._count_or_sum(self._combine_sums(factors))
 
     def _compute_theta(self, number: int, cut: Cut, factors: Floats) -> Floats:
-        """What a record of the cut contributes to a sum, for each value of the domain."""
+        """The contribution of a record of the cut to a sum, for each value of the domain."""
         is_wanted = self.prepared_question.where.select_values(cut.bits) & self.prepared_question.tests[
             number
         ].select_values(cut.bits)
@@ -345,8 +345,7 @@ class GroupEstimator:
     ) -> list[float | None]:
         """For each step, the error of the cumulative count minus a share of the total count.
 
-        Records with equal contributions are merged first, because there are many steps and each error involves all
-        records.
+        Records with equal contributions are merged first. There are many steps, and each error involves all records.
         """
         parts: dict[bytes, tuple[Floats, list[list[Tally]]]] = {}
         for step, cells in enumerate(steps):
@@ -412,7 +411,7 @@ class GroupEstimator:
         return Estimate.of(moments, self.method.label, self.method.assumption, note)
 
     def _estimate_layers(self, combination: Combination) -> Estimate:
-        """Estimates the uncertain part. The errors of the layers are added up."""
+        """Estimates the uncertain part. The error is the sum of the layers' errors."""
         if not combination.layers:
             return Estimate.exact(combination.constant)
         moments = [self._compute_moments(layer) for layer in combination.layers]

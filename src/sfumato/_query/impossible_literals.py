@@ -24,12 +24,12 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class AbsentValue:
-    """A value in a question that does not exist in the release, though the question can be answered."""
+    """A value in a question that does not exist in the release. The question can still be answered."""
 
     column: str
     text: str
     existing_values: Sequence[str]
-    """The existing values, or some of the existing values."""
+    """All existing values, or some of them."""
     is_protected: bool
 
     @property
@@ -39,7 +39,7 @@ class AbsentValue:
 
     @property
     def sentence(self) -> str:
-        """The sentence about this value in the answer."""
+        """The sentence in the answer about this value."""
         if self.is_protected:
             return explain_missing_name(
                 self.text, self.existing_values, f"{self.column!r} has no value", most=NAMED_VALUES

@@ -29,11 +29,14 @@ matter.
 MOST_HITS = 512
 """From this number of hits on, the score interval is used.
 
-It is as good, and the size of exact tables grows with the square of the hits.
+With so many hits, it is as good as the exact interval. Exact tables grow with the square of the hits.
 """
 SMALL_ROWS = 100
 LARGE_CHANCE = 0.25
-"""Up to `SMALL_ROWS`, or above `LARGE_CHANCE`, all distributions and counts are computed. Otherwise some are."""
+"""All distributions and counts are computed up to `SMALL_ROWS`, or above `LARGE_CHANCE`.
+
+In other cases, only some are.
+"""
 SPACING = 0.04
 """The relative spacing of the selected numbers of rows. Only this share of the variance is neglected."""
 WIDEST_SPACING = 0.1
@@ -46,12 +49,15 @@ REACH = 5.0
 NEGLIGIBLE_CHANCE = 1e-12
 """Probabilities below this are rounding errors and count as zero."""
 EQUAL_DIGITS = 10
-"""Ratios that agree in this number of digits are equal, because rounding must not decide between mirrored outcomes."""
+"""Ratios count as equal if they agree in this number of digits.
+
+Without this rule, rounding would decide between mirrored outcomes.
+"""
 FIRST_HITS = 16
 
 
 def invert_hits(chances: Floats, rows: Counts, hits: Counts, level: float) -> tuple[Floats, Floats]:
-    """The smallest and the largest count that agree with the hits among the rows, for each pair of hits and rows.
+    """For each pair of hits and rows, the smallest and the largest count that agree with them.
 
     `chances` has two rows: the probability of a hit for a record with a wanted value, and for any other record.
     """
@@ -74,7 +80,7 @@ def invert_hits(chances: Floats, rows: Counts, hits: Counts, level: float) -> tu
 def _select_row_numbers(rows: Counts, wanted_chances: Floats) -> Counts:
     """The numbers of rows whose distributions represent all others.
 
-    All small numbers are included, and then numbers at a constant ratio.
+    All small numbers are included. The larger numbers follow at a constant ratio.
     """
     ratio = np.log1p(np.minimum(SPACING / wanted_chances, WIDEST_SPACING))
     first = SMALL_ROWS + 1
@@ -85,7 +91,7 @@ def _select_row_numbers(rows: Counts, wanted_chances: Floats) -> Counts:
 
 @dataclass(frozen=True, slots=True)
 class HitDistribution:
-    """The distribution of hits among a number of rows, for each count of rows with a wanted value."""
+    """The distribution of hits among a number of rows. There is one distribution for each count."""
 
     wanted_chance: float
     other_chance: float
@@ -101,7 +107,7 @@ class HitDistribution:
         return self.rows * self.other_chance + count * (self.wanted_chance - self.other_chance)
 
     def list_counts(self, most_hits: float) -> Floats:
-        """The counts to compute, up to a count with this number of expected hits."""
+        """The counts to compute. The largest count has this number of expected hits."""
         difference, first = self.wanted_chance - self.other_chance, self.expect_hits(0)
         most = math.ceil(max(most_hits - first, 0.0) / difference) + 1
         if self.is_whole:
@@ -119,7 +125,7 @@ class HitDistribution:
     def compute_chances(self, counts: Floats, size: int) -> Floats:
         """The probability of each number of hits below an odd size, from the generating function.
 
-        There is one row for each count.
+        Each count has one row.
         """
         turns = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
         log_wanted, log_other = (np.log1p(chance * (turns - 1)) for chance in (self.wanted_chance, self.other_chance))
@@ -135,7 +141,7 @@ class HitDistribution:
 
 @lru_cache(maxsize=1024)
 def find_accepted_counts(distribution: HitDistribution, top: int, level: float) -> Floats:
-    """The ends of the accepted counts, for every number of hits below the top."""
+    """For each number of hits below the top, the two ends of the accepted counts."""
     counts = distribution.list_counts((REACH / 2 + math.sqrt(REACH**2 / 4 + top)) ** 2)
     expected_hits = distribution.expect_hits(float(counts[-1]))
     chances = distribution.compute_chances(
@@ -178,13 +184,13 @@ def check_level(level: float) -> None:
 
 
 def compute_quantile(level: float) -> float:
-    """The number of standard errors that an interval of this level extends to either side."""
+    """How many standard errors an interval of this level extends to either side."""
     check_level(level)
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def compute_standard_errors(moments: Moments) -> Floats:
-    """The standard errors at the estimates, clipped to the possible range of a count; NaN if unknown."""
+    """The standard errors at the estimates, which are clipped to the possible range of a count. NaN if unknown."""
     nearest = np.clip(moments.centre, moments.least, moments.most)
     return np.asarray(np.sqrt(np.maximum(moments.base + moments.slope * nearest, 0.0)))
 
@@ -213,13 +219,13 @@ def compute_one_error_interval(moments: Moments, level: float) -> tuple[Floats, 
 
 
 def compute_intervals(moments: Moments, level: float) -> tuple[Floats, Floats]:
-    """The intervals within the possible ranges of counts; NaN if no error is known.
+    """The intervals within the possible ranges of counts. NaN if no error is known.
 
-    They contain the counts that a test at this level would not reject. The test uses the exact distribution if few hits
-    are expected from other values, and the score otherwise. This choice depends only on the design and the number of
-    rows. There is one exception: for very many hits the score is used, because both tests agree and the exact
-    distribution would fill the memory. One standard error around the estimate is included, so that an estimate far
-    outside its range does not look certain.
+    They contain the counts that a test at this level would not reject. If few hits are expected from other values, the
+    test uses the exact distribution. If not, it uses the score. This choice depends only on the design and the number
+    of rows. There is one exception: for very many hits the score is used. Both tests then agree, and the exact
+    distribution would fill the memory. One standard error around the estimate is included. Without it, an estimate far
+    outside its range would look certain.
     """
     low, high = compute_score_ends(moments, level)
     wanted_chances, other_chances = moments.hit_chances

@@ -107,7 +107,7 @@ def _read_rows(session: Session, sql: str) -> pa.Table:
         size += batch.nbytes
         if size > LARGEST_PART:
             raise QueryError(
-                f"the answer takes more than {LARGEST_PART >> 20} MiB; add LIMIT, or select fewer.",
+                f"the answer takes more than {LARGEST_PART >> 20} MiB; add LIMIT, or select fewer columns.",
                 code="answer-too-large",
                 fields={"limit": LARGEST_PART, "unit": "bytes"},
             )
@@ -119,7 +119,7 @@ def _read_rows(session: Session, sql: str) -> pa.Table:
             )
         if rows * len(names) > MOST_FIELDS:
             raise QueryError(
-                f"the answer has more than {MOST_FIELDS:,} numbers and strings; add LIMIT, or select fewer.",
+                f"the answer has more than {MOST_FIELDS:,} numbers and strings; add LIMIT, or select fewer columns.",
                 code="answer-too-large",
                 fields={"limit": MOST_FIELDS, "unit": "fields"},
             )

@@ -32,7 +32,8 @@ class Limits:
     def memory_error(self) -> QueryError:
         """Makes the error for a question that exceeds its memory."""
         return QueryError(
-            f"the question takes more memory than {self.memory}; group by fewer or coarser columns, and select fewer.",
+            f"the question takes more memory than {self.memory}; group by fewer or coarser columns, and select fewer "
+            "columns.",
             code="out-of-memory",
             fields={"memory": self.memory},
         )
@@ -47,13 +48,13 @@ class Clock:
 
     @property
     def seconds_left(self) -> float:
-        """The remaining seconds; negative if the time is over."""
+        """The remaining seconds. Negative if the time is over."""
         return self.start_time + self.limits.seconds - time.monotonic()
 
     def check(self) -> None:
         """Raises an error if the time is over.
 
-        Python code needs this check, because DuckDB's interrupt does not reach it.
+        Python code needs this check, because DuckDB's interrupt does not stop Python code.
         """
         if self.seconds_left <= 0:
             raise self.limits.timeout_error

@@ -1,7 +1,7 @@
-"""Runs questions in a separate process, which is killed if the time is over.
+"""Runs questions in a separate process. The process is killed if the time is over.
 
-Within one process, a question stops only at points where the code checks the clock. A command can give the question to
-a child process, which can be killed at any point.
+Within one process, a question stops only where the code checks the clock. So a command can give the question to a child
+process, which can be killed at any point.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sfumato._readers.reader import AnyTable
 from sfumato.errors import QueryError
 
 GRACE = 1.0
-"""The seconds that a question gets to stop by itself."""
+"""How many seconds a question gets to stop by itself."""
 MAX_WAIT = 60.0
 """The longest time in seconds of a single wait."""
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
@@ -121,7 +121,10 @@ def _receive_answers(job: QueryJob, questions: Sequence[str]) -> Iterator[tuple[
 
 @contextmanager
 def _defer_interrupts() -> Iterator[None]:
-    """Defers interrupts, because Python runs hooks during a fork and an exception in a hook would be lost."""
+    """Defers interrupts during a fork.
+
+    Python runs hooks during a fork, and an exception in a hook would be lost.
+    """
     if threading.current_thread() is not threading.main_thread():  # only the main thread is interrupted
         yield
         return
@@ -140,7 +143,7 @@ def _defer_interrupts() -> Iterator[None]:
 
 
 def _read_answers(child: Connection, job: QueryJob, missing_count: int) -> Iterator[tuple[int, Outcome]]:
-    """Yields the answers that a child sends, until there are all answers or a question has ended the child."""
+    """Yields the answers that a child sends. Ends after the last answer, or after a question has ended the child."""
     current_question, deadline = None, math.inf
     while missing_count:
         while not child.poll(min(max(deadline - time.monotonic(), 0.0), MAX_WAIT)):
@@ -197,14 +200,14 @@ def _ask(job: QueryJob, questions: Sequence[str], parent: Connection) -> None:
 def _answer_single(
     runner: QueryRunner, questions: Sequence[str], on_begin: Callable[[int], None]
 ) -> Iterator[tuple[int, Outcome]]:
-    """Yields the answer of a single question. An error of this question is an error of the whole command."""
+    """Yields the answer to a single question. An error of the question becomes an error of the command."""
     for number, sql in enumerate(questions):
         on_begin(number)
         yield number, runner.ask(sql)
 
 
 def _end_with_parent() -> None:
-    """Ends this process if its parent no longer exists, so that no question runs longer than the command."""
+    """Ends this process if its parent no longer exists. No question then runs longer than the command."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

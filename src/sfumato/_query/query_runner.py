@@ -200,7 +200,7 @@ def propose_method(runner: QueryRunner, counts: Sequence[Estimate]) -> str | Non
 
 @contextmanager
 def _limit_recursion() -> Iterator[None]:
-    """Turns a recursion error into a message. The depth that Python allows also depends on the caller's stack."""
+    """Turns a recursion error into a message. The caller's stack also affects the depth that Python allows."""
     try:
         yield
     except RecursionError as error:
@@ -208,7 +208,7 @@ def _limit_recursion() -> Iterator[None]:
 
 
 def _check(select: Tree, session: Session) -> None:
-    """Rejects a question that would become too large during its execution."""
+    """Rejects a question that would become too large while it runs."""
     check_tree(select)
     check_texts(select, lambda: session.longest_text)
     session.clock.check()
@@ -239,10 +239,7 @@ def explain_unknown_method(manifest: Manifest, name: str) -> QueryError:
 
 
 def _register_values(session: Session) -> None:
-    """Registers the domain as a table, with the index of each value and its part in each column.
-
-    Each level of a hierarchy is one more column.
-    """
+    """Registers the domain as a table. The table has the index of each value and its part in each column."""
     manifest = session.manifest
     columns = {name: manifest.naming.make_part_domain(number) for number, name in enumerate(manifest.sensitive_columns)}
     places = pa.array(range(len(manifest.domain)), pa.int64())
@@ -251,7 +248,7 @@ def _register_values(session: Session) -> None:
 
 
 def _describe_methods(method: AnyMethod, estimates: Sequence[Estimate]) -> tuple[str, str]:
-    """The methods behind the numbers of an answer, and their assumptions."""
+    """The methods that produced the numbers of an answer, and their assumptions."""
     uncertain = [estimate for estimate in estimates if not estimate.is_exact]
     if not uncertain:
         return EXACT_METHOD, EXACT_ASSUMPTION

@@ -1,4 +1,4 @@
-"""The analyst's interface to a release, to open it, read its guarantee and ask questions."""
+"""The analyst's interface to a release. It opens a release, shows the guarantee, and answers questions."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Release:
     def open(cls, path: str | Path) -> Release:
         """Opens a release directory, a .zip, or a release in a store. No content is executed or trusted.
 
-        A release in a store is copied to a private folder, which is removed with the Release object. Its description is
-        fetched at once, and its records at the first question.
+        A release in a store is copied to a private folder. This folder is removed with the Release object. The
+        description is fetched at once, and the records at the first question.
         """
         location = Address.of(path, ReleaseFormatError) or Path(path)
         if isinstance(location, Path) and location.is_dir():
@@ -142,12 +142,12 @@ class Release:
 
     @property
     def people_in_counts(self) -> int:
-        """How many of these people have no record, because the counts of their group are published instead."""
+        """How many of these people have no record. The counts of their groups are published instead."""
         return self.manifest.encoding.count_people_beside(self.manifest.naming, self.local_folder)
 
     @property
     def columns(self) -> list[tuple[str, str, str]]:
-        """The name, the type and the role of each column (public or protected, with ranges and level)."""
+        """The name, the type and the role of each column. The role is public or protected, with ranges and level."""
         return list_askable_columns(self.manifest)
 
     @property
@@ -169,19 +169,19 @@ class Release:
 
     @cached_property
     def bound_coverage(self) -> BoundCoverage | None:
-        """The share of people whom the bound covers in full, as the release estimates it; None without one bound."""
+        """The share of people whom the bound covers in full, as the release estimates it. None without one bound."""
         from sfumato._query.bound_coverage import estimate_bound_coverage  # noqa: PLC0415 - it asks a release
 
         return estimate_bound_coverage(self)
 
     @property
     def known_coverage(self) -> BoundCoverage | None:
-        """The coverage, unless the records would have to be fetched from a store."""
+        """The coverage. None if the records would have to be fetched from a store."""
         return self.bound_coverage if self.store_address is None else None
 
     @property
     def hierarchies(self) -> Mapping[str, Hierarchy]:
-        """The levels of the sensitive column, if it has any: `diagnosis.chapter` is a column for queries."""
+        """The levels of the sensitive column, if it has any. Queries can use `diagnosis.chapter` like a column."""
         return self.manifest.hierarchies
 
     def count(
@@ -195,7 +195,7 @@ class Release:
         """Estimates how many records hold `value` (None: missing) and satisfy a condition.
 
         Without a value, all rows that satisfy the condition are counted. This count is exact if the condition is on
-        public columns. The value of a compound is a tuple. With an engine, `count_many` must support the condition.
+        public columns. For a compound, the value is a tuple. With an engine, `count_many` must support the condition.
         """
         if engine is None:
             return self._make_runner(method=method).count(value, where)
@@ -213,7 +213,7 @@ class Release:
     def count_many(
         self, queries: Sequence[CountQuery], *, method: str | None = None, engine: Engine | None = None
     ) -> Estimates:
-        """Answers thousands of counts in one pass over the release, with the same results as `count`.
+        """Answers thousands of counts in one pass over the release. The results equal those of `count`.
 
         With an engine, each file of the records is counted where the engine runs. This process needs no access to the
         files.
@@ -231,7 +231,7 @@ class Release:
         return self._estimate_number(f"AVG({column})", where, method)
 
     def share(self, condition: str, *, where: str | None = None, method: str | None = None) -> Estimate:
-        """Estimates the share of records that satisfy a condition, among the records that satisfy `where`."""
+        """Estimates a share: the records that satisfy a condition, among the records that satisfy `where`."""
         return self._estimate_number(f"COUNT(*) FILTER (WHERE {condition}) / COUNT(*)", where, method)
 
     def crosstab(
@@ -242,7 +242,7 @@ class Release:
         consistent: bool = False,
         totals: Sequence[AnyTable] = (),
     ) -> Answer:
-        """Counts the records of every combination of columns, or of SQL expressions, public or sensitive.
+        """Counts the records of every combination of columns or SQL expressions. They may be public or sensitive.
 
         `consistent` and `totals` work as in `sql`.
         """
@@ -264,9 +264,8 @@ class Release:
     ) -> Answer:
         """Counts the records of each value of a column.
 
-        With edges, counts the records of each range `[a,b)` of a number.
-
-        `consistent` and `totals` work as in `sql`. With edges, totals name the ranges.
+        With edges, the records in each range `[a,b)` of a number are counted. Totals then name the ranges. `consistent`
+        and `totals` work as in `sql`.
         """
         name = quote_name(column)
         if edges is None:
@@ -298,8 +297,8 @@ class Release:
 
         `attach` names tables of your own (files, frames, Arrow tables) that the query may join. With `simultaneous`,
         all intervals of the answer hold simultaneously at their level. With `consistent`, each COUNT(*) gets a second
-        column without negative numbers, which adds up to the exactly known totals. With `totals` (CSV files or frames
-        with columns of the answer and a column `total`), it also adds up to these totals.
+        column. It has no negative numbers and adds up to the exactly known totals. With `totals`, the second column
+        also adds up to your own totals. These are CSV files or frames with columns of the answer and a column `total`.
         """
         runner = self._make_runner(
             method=method,
@@ -333,9 +332,9 @@ class Release:
     def weights(self, value: Value, *, method: str | None = None) -> pa.Array:
         """The weight of each record in the unbiased count of a value, in the order of the data file.
 
-        The sum over any selection of records by public columns is the estimate of `count(value, where=...)`. If people
-        are published in counts instead of records, there are no such weights, and `export` writes a row for each group
-        of people.
+        Select records by public columns and add up their weights. The sum is the estimate of `count(value, where=...)`.
+        If people are published in counts instead of records, there are no such weights. `export` then writes a row for
+        each group of people.
         """
         if self.people_in_counts:
             raise QueryError(

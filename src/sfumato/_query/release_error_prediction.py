@@ -13,7 +13,10 @@ from sfumato._records.tally import Scan
 
 @dataclass(frozen=True, eq=False)
 class PredictedErrors:
-    """What a record contributes to the variance of a count, if it has the counted value and if it does not."""
+    """What a record contributes to the variance of a count.
+
+    There is one number for records with the counted value, and one for other records.
+    """
 
     own_variances: Floats
     """The variance of a record with the value, for each value that can be counted."""
@@ -22,21 +25,21 @@ class PredictedErrors:
     """Whether the variances are averages over groups of people with published counts."""
 
     def predict_error(self, count: float, share: float) -> float:
-        """The standard error of a count, averaged over the values, if this share of the rows has the counted value.
+        """The standard error of a count, averaged over the values. A share of the rows has the counted value.
 
-        The rows satisfy a condition that is unrelated to the value, and are a small part of all rows.
+        The rows satisfy a condition that is unrelated to the value. They are a small part of all rows.
         """
         variances = count * self.own_variances + (count / share - count) * self.other_variances
         return float(np.sqrt(np.maximum(variances, 0.0)).mean()) / count
 
     @property
     def is_share_independent(self) -> bool:
-        """Whether records without the counted value add no variance, so that the value's share does not matter."""
+        """Whether records without the counted value add no variance. The value's share then does not matter."""
         return not self.other_variances.any()
 
 
 def predict_errors(release: Release) -> PredictedErrors | None:
-    """Predicts the errors of a release from its design and the contents of its buckets; None if this is impossible."""
+    """Predicts the errors of a release from its design and the contents of its buckets. None if this is impossible."""
     manifest = release.manifest
     prediction = manifest.mechanism.release_error_prediction
     if prediction is None:

@@ -1,4 +1,4 @@
-"""Functions of one number that can be applied to estimates, with their values, slopes and images of intervals.
+"""Functions of one number that can be applied to estimates. Each has a value, a slope and images of intervals.
 
 A rounding function has the slope of the identity, and maps the ends of intervals like other functions.
 """
@@ -19,19 +19,19 @@ class NoNumber(Exception):
 
 
 class Function(ABC):
-    """A function of one number that rises everywhere, or falls up to a turning point and then rises."""
+    """A function of one number. It rises everywhere, or falls up to a turning point and then rises."""
 
     @abstractmethod
     def evaluate(self, number: float) -> float:
         """The value of the function."""
 
     def compute_slope(self, number: float) -> float:
-        """The derivative of the function; 1 by default."""
+        """The derivative of the function. The default is 1."""
         return 1.0
 
     @property
     def turning_point(self) -> float | None:
-        """The point where the function turns from falling to rising; None if it only rises."""
+        """The point where the function turns from falling to rising. None if the function only rises."""
         return None
 
     least_argument: ClassVar[float] = -math.inf
@@ -66,7 +66,7 @@ class Identity(Function):
 
 @dataclass(frozen=True)
 class Clipping(Function):
-    """Clips to the range of possible values, for a correlation for example."""
+    """Clips to the range of possible values. For example, a correlation is clipped to its range."""
 
     least: float
     most: float
@@ -89,7 +89,7 @@ class IntegerRounding(Function):
 
 @dataclass(frozen=True)
 class Rounding(Function):
-    """ROUND, halves away from zero."""
+    """ROUND. Halves are rounded away from zero."""
 
     decimals: int = 0
 
@@ -176,7 +176,7 @@ class Power(Function):
 
     @property
     def turning_point(self) -> float | None:
-        """The point where it turns from falling to rising; None for odd exponents."""
+        """The point where the function turns from falling to rising. None for odd exponents."""
         return None if self.exponent % 2 else 0.0
 
     def evaluate(self, number: float) -> float:
@@ -189,7 +189,7 @@ class Power(Function):
 
 
 def make_power(exponent: float) -> Function | None:
-    """The power function for an exponent; None for exponents without a known error."""
+    """The power function for an exponent. None for exponents without a known error."""
     if exponent == 0.5:  # noqa: PLR2004 - the square root
         return SquareRoot()
     is_whole = exponent == int(exponent) and 1 <= exponent <= MOST_POWER

@@ -1,4 +1,4 @@
-"""Answers questions from the original table, to compare the results with the answers of a release.
+"""Answers questions from the original table. The true numbers are compared with the answers of a release.
 
 The results are private.
 """
@@ -57,7 +57,7 @@ def _make_group_key(row: ResultRow, places: Sequence[int]) -> tuple[str, ...]:
 
 
 def _parse_number(row: ResultRow, place: int) -> float | None:
-    """A cell as a number. Groups that are missing have the count 0 in the table too; other code handles them."""
+    """A cell as a number. Other code handles missing groups, which have the count 0 in the table too."""
     try:
         return float(row[place]) if row and row[place] is not None else None
     except (TypeError, ValueError):

@@ -1,6 +1,6 @@
 """Warns about literals in a query that never occur in the release.
 
-A list of codes may contain codes that a release does not have, and `<> 'x'` is correct if no value is x. So such
+A list of codes may contain codes that a release does not have. And `<> 'x'` is correct if no value is x. So such
 literals are allowed. But a typo makes a count too small, so the answer mentions these literals.
 """
 
@@ -27,8 +27,9 @@ from sfumato._records.sql_quoting import RECORDS, quote_name, quote_text
 from sfumato._release.manifest import Manifest
 
 MOST_NAMED, MOST_SUGGESTED = 3, 100
-"""The largest number of values that an answer names, and the largest number of values per column with a suggestion,
-which takes time.
+"""The largest number of values that an answer names.
+
+It is also the largest number of values per column with a suggestion, because suggestions take time.
 """
 FIRST_ROWS = 1 << 16
 """The number of records to search first.
@@ -44,7 +45,7 @@ class _ListedColumn:
     name: str
     values: Sequence[Value]
     comparable_values: frozenset[Value] | None
-    """The strings or the numbers of the column; None for types with special comparison rules, such as dates."""
+    """The strings or the numbers of the column. None for types with special comparison rules, such as dates."""
 
     @classmethod
     def of(cls, name: str, values: Sequence[Value]) -> _ListedColumn:
@@ -55,7 +56,7 @@ class _ListedColumn:
         return cls(name, values, present_values if is_plain else None)
 
     def contains(self, literal: exp.Literal) -> bool:
-        """Whether the literal is a value of the column. It is also true if this cannot be decided."""
+        """Whether the literal is a value of the column. Also true if this cannot be decided."""
         if self.comparable_values is None or not self.comparable_values:
             return True
         if isinstance(next(iter(self.comparable_values)), str):
@@ -101,7 +102,7 @@ def note_absent_values(tree: Tree, session: Session, is_own: Callable[[exp.Colum
 
 
 def list_text_columns(manifest: Manifest) -> dict[str, str]:
-    """The public string columns published unchanged, by their lower-case names."""
+    """The public string columns that are published unchanged, by their lower-case names."""
     names = [
         name
         for name in manifest.public_columns
@@ -176,14 +177,14 @@ def _read_first_values(session: Session, name: str) -> pa.Array:
 
 
 def summarize_absent_values(absent_values: Iterable[AbsentValue]) -> str | None:
-    """Joins the first sentences, each once, with the number of further values."""
+    """Joins the first sentences, each once. Adds the number of further values."""
     different = list({(value.column, value.text): value for value in absent_values}.values())
     sentences, more = [value.sentence for value in different[:MOST_NAMED]], len(different) - MOST_NAMED
     return " ".join([*sentences, *([f"A further {more:,} values do not exist."] if more > 0 else [])]) or None
 
 
 def explain_absent_values(session: Session, *, is_empty: bool) -> str | None:
-    """The note on values that do not exist, or a note that no record satisfies the condition for another reason."""
+    """Notes on values that do not exist, and on an empty selection that no missing public value explains."""
     has_public_value = any(not value.is_protected for value in session.absent_values)
     return (
         " ".join(

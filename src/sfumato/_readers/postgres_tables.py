@@ -21,7 +21,7 @@ from sfumato._readers.sources import MemorySource
 from sfumato.errors import SourceError
 
 SCHEME_PATTERN = re.compile(r"postgres(ql)?:/{1,2}", re.IGNORECASE)
-"""It also matches a single slash, because `Path` turns two slashes into one."""
+"""The pattern also matches a single slash, because `Path` turns two slashes into one."""
 ADDRESS_PATTERN = re.compile(
     r"postgres(?:ql)?:/{1,2}(?:(?P<user>[^:@/?#\s]*)(?P<password>:[^@/?#\s]*)?@)?"
     r"(?P<place>[^@/?#\s]*/[^@/?#\s]+)(?P<options>\?[^@#\s]*?)?::(?P<table>[^@?#]+)",

@@ -35,7 +35,7 @@ class ReadOptions:
     encoding: str = UTF_8
     """The encoding of CSV files and JSON lines.
 
-    Files of statistics packages declare their own encoding; another value here overrides it.
+    A file of a statistics package declares its own encoding. Any other value than the default overrides that encoding.
     """
     missing: tuple[str, ...] = ()
     """Strings that mark a missing value, in every column."""

@@ -30,7 +30,7 @@ class Opening:
     row_progress: RowProgress = ignore_rows
     """A function that is called with the number of rows read so far."""
     files: tuple[File, ...] = ()
-    """The files that the name stands for, in order; empty for addresses and objects."""
+    """The files that the name stands for, in order. Empty for addresses and objects."""
     part: str | None = None
     """The requested part of a file, such as a sheet."""
 
@@ -67,7 +67,7 @@ class TableReader:
     explicit_endings: tuple[str, ...] = ()
     """Endings of files that are read if they are named, but ignored in a folder."""
     part_kind: str = ""
-    """The name for a table inside a file (`sheet`); empty if a file is one table."""
+    """The name for a table inside a file (`sheet`). Empty if a file is one table."""
     reads_stores: bool = False
     """Whether files in object stores can be read."""
     reads_compressed: bool = False

@@ -46,7 +46,7 @@ READERS: dict[str, TableReader] = {
 
 
 def find_reader_of_file(file: File) -> TableReader | None:
-    """Finds the reader of a file by the file's name alone; None if there is no reader."""
+    """Finds the reader of a file by the file's name alone. None if there is no reader."""
     is_packed = file.suffix.lower() in COMPRESSIONS
     kind = find_ending(file)
     file_reader = next((reader for reader in READERS.values() if kind in reader.endings), None)

@@ -1,6 +1,6 @@
-"""Tables that can be read more than once.
+"""Defines tables that can be read more than once.
 
-Has the protocol, a table in memory, and a table with markers of missing values.
+They are the protocol, a table in memory, and a table with markers of missing values.
 
 A source can be read several times in the same order, in batches of any size. Columns have a few plain types (see
 `sfumato._core.cell_values.simplify_type`), and strings are preferably dictionaries.
@@ -28,7 +28,10 @@ from sfumato.errors import SchemaError, SourceError
 SPOOL_ROWS = 65_536
 
 RowProgress = Callable[[int], None]
-"""A function that is called with the number of rows so far, while a table that can be read only once is being read."""
+"""A function that is called with the number of rows read so far.
+
+The function is called only for a table that can be read only once.
+"""
 
 
 def ignore_rows(rows: int) -> None:
@@ -83,7 +86,7 @@ class MemorySource:
 
     @classmethod
     def from_pandas(cls, frame: Any) -> MemorySource:
-        """Copy a pandas frame; its index does not become a column."""
+        """Copy a pandas frame. The index of the frame does not become a column."""
         names = [str(name) for name in frame.columns]
         if repeated := next((name for name in names if names.count(name) > 1), None):
             raise SchemaError(
@@ -277,7 +280,7 @@ def _list_numbers(texts: Sequence[str], kind: pa.DataType) -> pa.Array:
 
 
 def replace_views(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch without the string views that polars writes, because Arrow cannot select rows of such views."""
+    """Converts string views to strings. Polars writes such views, and Arrow cannot select rows of them."""
     kinds = [_replace_view_type(kind) for kind in batch.schema.types]
     return batch.cast(pa.schema(list(zip(batch.schema.names, kinds, strict=True))))
 

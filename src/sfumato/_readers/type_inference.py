@@ -124,7 +124,7 @@ class SpellingGuess:
 
     @property
     def spelling(self) -> Spelling | None:
-        """The most restrictive spelling that all values have; None if day and month could be swapped."""
+        """The most restrictive spelling that all values have. None if day and month could be swapped."""
         if not self.has_texts or not self.spellings:
             return None
         is_ambiguous = len({spelling.day_order for spelling in self.spellings}) > 1

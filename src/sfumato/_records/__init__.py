@@ -47,7 +47,7 @@ RecordReader = Callable[[pa.RecordBatch], Codes]
 class PerturbedRecords:
     """The published part of a batch: the sub-tables, and the codes of the values or the bits of the sets.
 
-    There are no values if only the sub-table or bucket of a record is published.
+    If only the sub-table or bucket of a record is published, there are no values.
     """
 
     values: Codes | None
@@ -64,7 +64,10 @@ class PerturbedRecords:
 
 @dataclass(frozen=True, slots=True)
 class CellContents:
-    """The planned contents of published sub-tables: ids, domain indices and counts, in the order of the ids."""
+    """The planned contents of published sub-tables: ids, domain indices and counts.
+
+    They are in the order of the ids.
+    """
 
     size: int
     """The number of lines."""
@@ -74,7 +77,7 @@ class CellContents:
 
 @dataclass(frozen=True, slots=True)
 class CrowdBatch:
-    """Some neighbouring crowds: people with equal public columns whose counts are published."""
+    """Some neighbouring crowds. A crowd is a group of people with equal public columns whose counts are published."""
 
     public_codes: Sequence[Codes]
     """The code of each crowd in each public column."""
@@ -99,7 +102,7 @@ class CrowdContents:
 
 @dataclass(frozen=True, slots=True)
 class SideTable:
-    """A table beside the records. Its lines are written in the given order, which carries no information."""
+    """A table beside the records. Its lines are written in the given order. This order carries no information."""
 
     file: str
     columns: tuple[PublishedColumn, ...]
@@ -150,7 +153,7 @@ class RecordsInMemory(Protocol):
         ...
 
     def count_codes(self, codes: Codes, size: int) -> Counts:
-        """For each condition, the number of its records with each code."""
+        """For each condition, the number of its records by code."""
         ...
 
     def iter_place_sets(self) -> Iterator[tuple[Indices, Sequence[int]]]:
@@ -158,9 +161,9 @@ class RecordsInMemory(Protocol):
         ...
 
     def iter_bits(self, index: Indices, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
-        """Yields some conditions at a time, with a bit for each index: whether the record satisfies the condition.
+        """Yields some conditions at a time. A bit for each index says whether the record satisfies the condition.
 
-        An index after the last record stands for no record.
+        An index past the last record stands for no record.
         """
         ...
 
@@ -169,7 +172,7 @@ class RecordsInMemory(Protocol):
         ...
 
     def count_condition(self, where: int, size: int) -> Counts:
-        """The number of records of one condition with each code."""
+        """The number of one condition's records by code."""
         ...
 
 
@@ -177,13 +180,13 @@ class Counter(Protocol):
     """Counts the records of many conditions on public columns in one pass over a release."""
 
     def count_symbols(self, read: RecordReader, size: int) -> Counts:
-        """For each condition, the number of its records with each symbol."""
+        """For each condition, the number of its records by symbol."""
         ...
 
     def count_members(
         self, read: RecordReader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
     ) -> tuple[Counts, Counts]:
-        """For each condition, counts the records, and the records whose sets contain each needed member.
+        """For each condition, the number of its records. Also how many of their sets contain each needed member.
 
         `needed` maps the requested domain indices to the members that must be counted for them.
         """
@@ -194,29 +197,29 @@ class Counter(Protocol):
         ...
 
     def count_group_members(self, read: RecordReader, size: int, groups: pa.Table) -> Counts:
-        """For each row of a small table with some public columns, the members of the sets of its records.
+        """For each row of a small table of public columns, counts the members in the sets of the row's records.
 
-        The last column has the number of its records.
+        The last column has the number of the row's records.
         """
         ...
 
     def number_rows(self, table: pa.Table, groups: pa.Table) -> Indices:
-        """For each row of a small table, the row of another one that has the same values; -1 without one."""
+        """For each row of a small table, the row of another table with the same values. -1 if no row has them."""
         ...
 
     def find_whole_groups(
         self, groups: pa.Table, people: Counts, others: pa.Table, other_people: Counts
     ) -> tuple[Indices, Indices]:
-        """The groups of which each condition selects all people, condition after condition.
+        """For each condition, the groups of which it selects all people.
 
-        The people of a group are records, or are counted in another small table, which has all public columns.
+        The people of a group are records, or another small table counts them. That table has all public columns.
         """
         ...
 
     def find_rows(self, table: pa.Table, rows: int) -> tuple[Indices, Indices]:
-        """The rows of a small table with the public columns that satisfy each condition, condition after condition.
+        """For each condition, the rows that satisfy it. The rows are those of a small table with the public columns.
 
-        The second array has the first position of each condition, and last the number of positions.
+        The second array has the first position of each condition. Its last item is the number of positions.
         """
         ...
 
@@ -246,7 +249,7 @@ true count is small. This DuckDB query counts the records with one value; add co
 
     @property
     def has_coarse_tables(self) -> bool:
-        """Whether some tables count people again who are in another table."""
+        """Whether some tables count people again who are already in another table."""
         return False
 
     @property
@@ -278,11 +281,14 @@ true count is small. This DuckDB query counts the records with one value; add co
         """The published rows of a batch, by column."""
 
     def make_side_table(self, sensitive: SensitiveColumns, naming: Naming, contents: CellContents) -> SideTable | None:
-        """Builds the table beside the records from the planned contents; None if the encoding has no such table."""
+        """Builds the table beside the records from the planned contents. None if the encoding has no such table."""
         return None
 
     def make_count_tables(self, sensitive: SensitiveColumns, contents: Sequence[CrowdContents]) -> list[SideTable]:
-        """Builds the table of the counts of crowds, and the coarse tables; none if the encoding has no such tables."""
+        """Builds the table of the counts of crowds, and the coarse tables.
+
+        The result is empty if there are no such tables.
+        """
         return []
 
     # ------------------------------------------------------------------------------------------------------- describing
@@ -300,11 +306,17 @@ true count is small. This DuckDB query counts the records with one value; add co
         """Describes the encoding in Markdown. The subject of the sentence names the protected columns."""
 
     def describe_size(self, data: str, rows: int, counted: int, unit: str) -> str:
-        """Says how many records the release has, in Markdown. `counted` of these people are in a table beside them."""
+        """Says how many records the release has, in Markdown.
+
+        A table beside the records has `counted` of these people.
+        """
         return f"`{data}` has {rows:,} records."
 
     def write_tool_query(self, amount: str, source: str, naming: Naming, public: Sequence[str], condition: str) -> str:
-        """SQL that adds up an amount of each record `d` of the source, and what a table beside the records has."""
+        """SQL that adds up an amount of each record `d` of the source.
+
+        It also adds the amounts in a table beside the records.
+        """
         return f"SELECT COALESCE(SUM({amount}), 0)\n{source}"
 
     def list_places(self, size: int) -> Sequence[int]:
@@ -312,14 +324,15 @@ true count is small. This DuckDB query counts the records with one value; add co
         return range(size)
 
     def write_manual_sql(self, naming: Naming, condition: str) -> str | None:
-        """SQL that counts in any tool without weights, if the encoding alone is enough for this."""
+        """SQL that counts in any tool without weights. None if the encoding does not allow such a count."""
         return None
 
     @abstractmethod
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
-        """SQL that tests if a record `d` contains the value of these columns of weights `w`, with its join conditions.
+        """SQL that tests if a record `d` contains a value, with the join conditions of the test.
 
-        The value is the requested value; some encodings store its position instead.
+        The value is in these columns of the weights `w`. It is the requested value. Some encodings store its position
+        instead.
         """
 
     def list_weight_columns(self, naming: Naming) -> Mapping[str, Sequence[str]]:
@@ -327,7 +340,7 @@ true count is small. This DuckDB query counts the records with one value; add co
         return {}
 
     def list_extra_terms(self, naming: Naming) -> Sequence[str]:
-        """SQL of what a record `d` contributes by the weights `w`, in addition to that of the value itself."""
+        """SQL of a record `d`'s further contribution by the weights `w`. The value itself contributes separately."""
         return ()
 
     # --------------------------------------------------------------------------------------------------------- trusting
@@ -342,7 +355,10 @@ true count is small. This DuckDB query counts the records with one value; add co
     # --------------------------------------------------------------------------------------------------------- counting
 
     def list_count_files(self, public: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """The tables of published counts of people, each with its public columns; the first has all of them."""
+        """The tables of published counts of people, with their public columns.
+
+        The first table has all public columns.
+        """
         return {}
 
     def list_query_files(self) -> tuple[str, ...]:
@@ -361,7 +377,7 @@ true count is small. This DuckDB query counts the records with one value; add co
         )
 
     def write_crowds(self, naming: Naming, public: Sequence[str], table: str) -> str | None:
-        """SQL of the groups of people whose counts a table has instead of records; None if all people have records.
+        """SQL of the groups of people with counts in a table instead of records. None if all people have records.
 
         The columns are the public columns as c0, c1, ..., the number of people, and the number of the group.
         """
@@ -373,7 +389,7 @@ true count is small. This DuckDB query counts the records with one value; add co
         return 0 if crowds is None else int(crowds.people.sum())
 
     def read_crowds(self, naming: Naming, folder: Path) -> CrowdTable | None:
-        """Reads the counts of people with equal public columns; None if the encoding has no such table."""
+        """Reads the counts of people with equal public columns. None if the encoding has no table of such counts."""
         return None
 
     @abstractmethod
@@ -391,7 +407,7 @@ true count is small. This DuckDB query counts the records with one value; add co
     def tally_hits(
         self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
     ) -> dict[Key, WeightTallies] | None:
-        """The same counts if only hits matter and a faster method exists; otherwise None."""
+        """The same counts by a faster method, if only hits matter. None if there is no faster method."""
         return None
 
     @abstractmethod
@@ -399,9 +415,9 @@ true count is small. This DuckDB query counts the records with one value; add co
         """Counts the published values for many conditions."""
 
     def read_side_table(self, naming: Naming, folder: Path) -> Holdings | None:
-        """Reads the table beside the records, line by line in its order; None if there is no such table."""
+        """Reads the table beside the records line by line, in its order. None if there is no such table."""
         return None
 
     def read_holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> SideContents | None:
-        """Reads the contents of the buckets or crowds, if any, and checks that they match the number of records."""
+        """Reads the contents of the buckets or crowds, if any. Checks that they match the number of records."""
         return None

@@ -1,4 +1,4 @@
-"""Packs booleans into machine words, so that 64 of them are combined and counted at once."""
+"""Packs booleans into machine words. One operation then combines or counts 64 booleans at once."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def pack_bits(mask: Mask) -> BitWords:
 
 
 def pack_columns(matrix: Codes, columns: Sequence[int]) -> BitWords:
-    """Packs some columns of zeros and ones into words of bits, one row for each column.
+    """Packs some columns of zeros and ones into words of bits, with one row for each column.
 
-    It transposes some rows at a time, because they stay in the cache; whole columns would not.
+    It transposes some rows at a time. These rows stay in the cache, but whole columns would not.
     """
     packed_bytes = np.zeros((len(columns), -(-len(matrix) // WORD_BITS) * WORD_BYTES), dtype=np.uint8)
     for start in range(0, len(matrix), ROWS):

@@ -1,7 +1,7 @@
 """Merges buckets with equal contents into kinds. A release with millions of records has some hundreds of kinds.
 
-Some results need single buckets: certain bounds of a count, and alternative pairings of values. They need only the
-buckets of kinds that contain a wanted value.
+Some results need single buckets: certain bounds of a count, and alternative pairings of values. For these results, the
+buckets of kinds with a wanted value are enough.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class BucketKinds(Holdings):
         return BucketTally(counts, tally.rows, None, self, kinds=self, base_counts=single_counts)
 
     def find_single_buckets(self, places: Indices) -> tuple[Indices, Floats, Floats]:
-        """The buckets with one of the values: their positions (sorted by kind), sizes and numbers of matches."""
+        """The buckets that have one of the values: positions (sorted by kind), sizes and numbers of matches."""
         kind_indices, match_counts = self.find_buckets(places)
         times, sizes = self.repeats[kind_indices], self.sizes[kind_indices].astype(np.float64)
         return (
@@ -72,11 +72,11 @@ class BucketTally(Tally):
 
     kinds: BucketKinds
     base_counts: Amounts
-    """The counts of single buckets, sorted by kind. For a sum, the counts of its first part."""
+    """The counts of single buckets, sorted by kind. If the tally is a sum, these are the counts of its first part."""
 
     @cached_property
     def single_counts(self) -> Amounts:
-        """The counts of single buckets. For a sum they are computed only on demand."""
+        """The counts of single buckets. If the tally is a sum, they are computed only when needed."""
         return np.asarray(sum(part.single_counts * by for part, by in self.parts)) if self.parts else self.base_counts
 
     def take(self, lines: Indices) -> Tally:
@@ -143,7 +143,7 @@ class InMemoryTally(Tally):
         return replace(self, release_tally=release_tally)
 
     def find_bounds(self, places: Indices) -> tuple[Floats, Floats]:
-        """Looks up the bounds, which are computed for all conditions at once."""
+        """Looks up the bounds. They are computed for all conditions at once."""
         certain_counts = self.bounds.find(places, self.condition_numbers)
         return super().find_bounds(places) if certain_counts is None else certain_counts
 
@@ -163,9 +163,9 @@ BucketLines = Sequence[Codes]
 
 
 def find_kinds(parts: Iterable[BucketLines], domain_size: int) -> BucketKinds | None:
-    """Finds the buckets with equal contents by comparing the bytes of their lines, which are read in parts.
+    """Finds the buckets with equal contents by comparing the bytes of their lines. The lines are read in parts.
 
-    It returns None unless the buckets are numbered from 0, each with its values in domain order.
+    It returns None unless the buckets are numbered from 0 and each bucket has its values in domain order.
     """
     kind_numbers: dict[bytes, int] = {}
     kind_parts: list[Codes] = [np.zeros(0, dtype=np.int64)]

@@ -82,7 +82,7 @@ class BucketEncoding(RecordEncoding):
     def make_side_table(self, sensitive: SensitiveColumns, naming: Naming, contents: CellContents) -> SideTable:
         """The contents of the buckets, in the order of their ids.
 
-        Ids are random, and the values of a bucket stand in domain order, so the order carries no information.
+        Ids are random, and the values of a bucket are in domain order. So the order carries no information.
         """
         parts, bucket, count = sensitive.parts, naming.cell or "", name_count_column(naming)
         values = [PartColumn(sensitive, number) for number in range(len(parts))] if len(parts) > 1 else [parts[0]]
@@ -131,7 +131,7 @@ class BucketEncoding(RecordEncoding):
         )
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
-        """Raises an error, because a record has no published value to which a weight could apply."""
+        """Raises an error. A record has no published value, so no weight could apply."""
         return "false", []
 
     # --------------------------------------------------------------------------------------------------------- trusting
@@ -173,7 +173,7 @@ class BucketEncoding(RecordEncoding):
 
     @staticmethod
     def _count_buckets(scanner: Scanner, scan: Scan, naming: Naming) -> int:
-        """The number of buckets. Ids that are not numbered from 0 are rejected before large arrays are created."""
+        """The number of buckets. Before large arrays are created, ids that are not numbered from 0 are rejected."""
         bucket = quote_name(naming.cell or "")
         ((rows, present, least, most),) = scanner.fetch_cached_rows(
             f"SELECT COUNT(*), COUNT({bucket}), MIN({bucket}), MAX({bucket}) FROM {RECORDS}"
@@ -190,15 +190,15 @@ class BucketEncoding(RecordEncoding):
         )
 
     def read_holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings:
-        """Reads the contents of the kinds of buckets, and checks that they match the number of records."""
+        """Reads the contents of the kinds of buckets. Checks that they match the number of records."""
         ((_, release_tallies),) = self.tally_groups(scanner, everything, naming).items()
         return read_kinds(naming, folder, release_tallies[COUNT].counts[0])
 
     def tally_conditions(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
         """Counts the records of each condition by kind of bucket.
 
-        Only the certain bounds of a count and the variance of the plain estimate need single buckets, and only buckets
-        with a wanted value.
+        Single buckets are needed only for the certain bounds of a count and for the variance of the plain estimate.
+        These results need only buckets with a wanted value.
         """
         records = counter.load_records(self.make_reader(naming))
         if (
@@ -228,7 +228,7 @@ def _read(name: str, batch: pa.RecordBatch) -> Codes:
 
 
 def _combine_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[list[npt.NDArray[Any]]]:
-    """Concatenates batches until there are so many rows that one count over all buckets pays off."""
+    """Concatenates batches until they have enough rows for one count over all buckets to pay off."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
@@ -244,7 +244,7 @@ def _concatenate_columns(batches: Sequence[pa.RecordBatch]) -> list[npt.NDArray[
 
 
 def make_mismatch_error() -> ReleaseFormatError:
-    """Makes the error for records and buckets that do not belong together."""
+    """Makes the error for records that do not match the buckets."""
     return ReleaseFormatError(
         "the records and the buckets do not fit together; get the release again from its publisher.",
         code="inconsistent-buckets",
@@ -252,7 +252,7 @@ def make_mismatch_error() -> ReleaseFormatError:
 
 
 def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> BucketKinds:
-    """Reads the kinds of buckets, and checks that they match the number of records."""
+    """Reads the kinds of buckets. Checks that they match the number of records."""
     try:
         size = len(naming.domain)
         bucket_kinds = find_kinds(_read_lines(naming, folder), size)
@@ -304,7 +304,7 @@ class NumberColumn:
     has_missing = False
     dictionary_values = None
     is_plain = True
-    """True, because ids hardly repeat."""
+    """True, because ids rarely repeat."""
     type = pa.int32()  # a table would need about four thousand million people to reach this number of buckets
     written_type = pa.int32()
 

@@ -1,10 +1,11 @@
 """Computes certain bounds of counts in buckets for thousands of conditions, with one bit for each bucket.
 
-Take a bucket with q selected records, where s of its n records have a wanted value. Between max(q + s - n, 0) and
-min(q, s) records are selected and have a wanted value. The upper bound is the number of t = 1 ... s with at least t
-selected records. The lower bound is s minus the same number for the unselected records. For the buckets of one size, a
-row of bits marks whether the first record of each bucket is selected, another row marks the second records, and so on.
-A few ANDs and ORs of these rows decide for 64 buckets at once whether they have at least t selected records.
+Take a bucket with n records, of which s have a wanted value. A condition selects q of the records. Then at least max(q
++ s - n, 0) and at most min(q, s) selected records have a wanted value. The upper bound is the number of t = 1 ... s
+with at least t selected records. The lower bound is s minus the same number for the unselected records. For the buckets
+of one size, a row of bits marks whether the first record of each bucket is selected. Another row marks the second
+records, and so on. A few ANDs and ORs of these rows decide for 64 buckets at once whether they have at least t selected
+records.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sfumato._records.bit_masks import WORD_BITS, BitWords, pack_bits
 from sfumato._records.tally import Holdings
 
 MOST_MATCHES = 8
-"""Buckets are evaluated one by one if a bucket contains a wanted value more often than this."""
+"""If a bucket contains a wanted value more often than this, buckets are evaluated one by one."""
 MEMORY_BYTES = 1 << 26
 """The largest size in bytes of the bucket bits of several value sets."""
 
@@ -53,7 +54,7 @@ class RecordLayout:
         return np.concatenate([np.zeros(0, dtype=np.uint64), *(pack_bits(mask[mine]) for _, mine in self.groups)])
 
     def find_reached_buckets(self, selected: BitWords, most: int) -> list[BitWords]:
-        """Marks the buckets with at least t selected records, for t = 1 ... most; one row for each condition."""
+        """Marks the buckets with at least t selected records, for t = 1 ... most. Each condition has one row."""
         lines = len(selected)
         bucket_bits = [np.zeros((lines, self.width), dtype=np.uint64) for _ in range(most)]
         end = 0
@@ -73,14 +74,14 @@ class RecordLayout:
 
 
 class CertainBounds:
-    """The bounds of all requested counts, computed at once when the first is needed."""
+    """The bounds of all requested counts. All bounds are computed at once when the first is needed."""
 
     def __init__(self, records: RecordsInMemory, holdings: Holdings, record_order: Indices) -> None:
         """Takes the records, the contents of the kinds of buckets, and the records sorted by kind and bucket."""
         self.records, self.holdings, self.record_order = records, holdings, record_order
 
     def find(self, places: Indices, conditions: Indices) -> Bounds | None:
-        """The bounds of the count of a value set under the conditions with these numbers; None if unknown."""
+        """The bounds of a value set's count under the conditions with these numbers. None if the bounds are unknown."""
         condition_bounds = self._bounds_by_places.get(places.tobytes())
         if condition_bounds is None:
             return None
@@ -111,7 +112,7 @@ class CertainBounds:
     def _iter_parts(
         self, layout: RecordLayout
     ) -> Iterator[tuple[dict[bytes, list[BitWords]], dict[bytes, Sequence[int]]]]:
-        """Yields some value sets at a time, with the buckets that have at least t matches and the conditions."""
+        """Yields some value sets at a time. Each has the conditions, and the buckets with at least t matches."""
         holding_buckets: dict[bytes, list[BitWords]] = {}
         requesting_conditions: dict[bytes, Sequence[int]] = {}
         used_bytes = 0

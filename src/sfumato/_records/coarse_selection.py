@@ -1,9 +1,9 @@
 """Finds the groups of coarse tables that the parts of a question select as a whole.
 
-A coarse table counts all people by some of the public columns. One of its groups is of use for a part of a question if
-this part selects everybody in the group, with the same weights. The selected people decide this, and not the wording of
-the question. If several coarse tables are of use, each part uses the one that has most of its people; of equal ones the
-one with the least noise.
+A coarse table counts all people by some of the public columns. A part of a question can use a group if this part
+selects everybody in the group, with equal weights. The selected people decide this, and not the wording of the
+question. If a part can use several coarse tables, it uses the table that has most of its people. If several tables have
+equally many, it uses the table with the least noise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GROUPS = "c"
 
 @dataclass(frozen=True)
 class CoarseSelection:
-    """Writes SQL about coarse tables. Each is a table with the columns k0, k1, ..., people and number."""
+    """Writes SQL about coarse tables. Each table has the columns k0, k1, ..., people and number."""
 
     columns: Sequence[Sequence[str]]
     """The public columns of each table."""
@@ -33,7 +33,7 @@ class CoarseSelection:
     """The number of lines of each group."""
 
     def write_table(self, number: int, people: str, line: str, lines: str) -> str:
-        """SQL that makes a table of groups from the lines of a coarse table, and the columns of people and lines."""
+        """SQL that makes a table of groups from a coarse table's lines. `people` and `line` are SQL of its columns."""
         return (
             f"CREATE TABLE {_name_table(number)} AS SELECT {self._list_keys(number)}, "
             f"CAST({people} AS BIGINT) AS people, {line} // {self.size} AS number FROM {lines} "
@@ -57,11 +57,14 @@ class CoarseSelection:
         return Scan(records, where, (f"{GROUPS}.number",))
 
     def write_crowd_groups(self, number: int, crowds: str, crowd: str) -> str:
-        """SQL of the number of each crowd and of its group."""
+        """SQL of the number of each crowd and the number of its group."""
         return f"SELECT r.{crowd}, {GROUPS}.number FROM {crowds} AS r {self._write_join(number, 'r')}"
 
     def find_lines(self, scanner: Scanner, scan: Scan, people: str) -> dict[Key, list[CrowdLines]]:
-        """For each group of a scan that selects whole coarse groups, these groups for each weight; 1 comes first."""
+        """For each group of a scan and each weight, the coarse groups that the group selects as a whole.
+
+        The weight 1 comes first. Groups that select no whole coarse group are left out.
+        """
         lines: dict[Key, list[CrowdLines]] = {}
         coverage: dict[Key, tuple[int, float]] = {}
         first, width = 0, len(scan.groups)
@@ -78,7 +81,7 @@ class CoarseSelection:
         return lines
 
     def _write_whole_groups(self, number: int, scan: Scan, people: str) -> str:
-        """SQL of the coarse groups that one group of a scan selects as a whole, with the same weights."""
+        """SQL of the coarse groups that one group of a scan selects as a whole, with equal weights."""
         weights = [f"COALESCE(CAST({sql} AS DOUBLE), 0)" for sql in scan.weights]
         columns = [
             *scan.group_columns,
@@ -108,7 +111,7 @@ def _name_table(number: int) -> str:
 
 
 def _make_lines(rows: Sequence[ResultRow], first: int) -> list[CrowdLines]:
-    """The groups of one line, for each weight. The rows have the group, its people, and the weights."""
+    """For each weight, the coarse groups of one line. Each row has the number of a group, its size, and its weights."""
     columns = list(zip(*rows, strict=True))
     groups = np.array(columns[0], dtype=np.int64) + first
     weights = [None, *(np.array(column, dtype=np.float64) for column in columns[2:])]
@@ -116,7 +119,7 @@ def _make_lines(rows: Sequence[ResultRow], first: int) -> list[CrowdLines]:
 
 
 def choose_tables(selections: Sequence[CrowdLines], table: CrowdTable, variances: Sequence[float]) -> CrowdLines:
-    """The groups of one coarse table for each line, given the groups of each coarse table."""
+    """For each line, the groups of one coarse table. The groups of each coarse table are given."""
     pairs = zip(selections, table.coarse, strict=True)
     coverage = np.stack([lines.sum(groups.table.people.astype(np.float64)) for lines, groups in pairs])
     noise = np.stack([lines.sizes * variance for lines, variance in zip(selections, variances, strict=True)])

@@ -1,7 +1,7 @@
 """Converts columns between Arrow and codes. It handles the values of a column, their order, and the codes of a batch.
 
 Codes number the values of a column in canonical order. The missing value has the code after the last value. The order
-of first appearance in a file never leaves this module, because it would disclose records.
+in which values first appear in a file never leaves this module, because it would disclose records.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ class PublishedColumn(FileColumn, Protocol):
         ...
 
     def to_file_values(self, rows: Codes | pa.Array, /) -> Codes | pa.Array:
-        """Converts rewritten rows to codes of the listed values, or to values if none are listed."""
+        """Converts rewritten rows to codes if values are listed.
+
+        If no values are listed, converts the rows to values.
+        """
         ...
 
 
@@ -174,14 +177,20 @@ def _look_up_near_numbers(values: pa.Array, domain: pa.Array) -> Codes | None:
 
 
 def _subtract_unsigned(low: int, numbers: pa.Array) -> Codes:
-    """The unsigned differences of numbers from a lower number. Numbers below it wrap around and become very large."""
+    """The unsigned differences between numbers and a lower number.
+
+    Smaller numbers wrap around and become very large.
+    """
     signed_numbers = numbers.to_numpy(zero_copy_only=False)
     kind = np.dtype(f"u{signed_numbers.dtype.itemsize}")
     return np.asarray(signed_numbers.view(kind) - kind.type(low % (1 << 8 * kind.itemsize)))
 
 
 def _are_used(codes: Codes, size: int) -> Mask:
-    """Marks which codes below a size occur. Mostly all codes occur in the first rows, so few rows are read."""
+    """Marks which codes below a size occur.
+
+    Usually all codes occur in the first rows, so few rows are read.
+    """
     are_used = np.zeros(size, dtype=np.bool_)
     for start in range(0, len(codes), CHUNK_ROWS):
         are_used |= np.bincount(codes[start : start + CHUNK_ROWS], minlength=size)[:size] > 0
@@ -311,7 +320,7 @@ TableColumn = CodedColumn | RawColumn
 
 @dataclass(frozen=True)
 class SensitiveColumns:
-    """The protected columns: one column, or all combinations of the values of several.
+    """The protected columns: one column, or all combinations of the values of several columns.
 
     The index of a combination in the domain has the codes of its parts as digits.
     """
@@ -344,7 +353,7 @@ class SensitiveColumns:
         return math.prod(self.sizes)
 
     def list_rank_codes(self, places: Codes) -> list[Codes]:
-        """The codes by which records are ranked: domain indices, or one list for each independent part."""
+        """The codes by which records are ranked. These are domain indices, or one list for each independent part."""
         if not self.is_independent:
             return [places]
         return [self.compute_part_codes(number).astype(np.int32).take(places) for number in range(len(self.parts))]

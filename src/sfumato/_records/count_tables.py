@@ -1,6 +1,6 @@
 """Tables of published counts: their names and columns, and reading them as untrusted input.
 
-A table has a line for each group of people and each value of the domain, group after group.
+A table has a line for each group of people and each value of the domain. The lines are sorted by group.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class CountNames:
 
     @classmethod
     def choose(cls, used_names: Iterable[str]) -> CountNames:
-        """Adds underscores to names that a column has already, in any capitalisation."""
+        """Adds underscores to names that a column already has, ignoring case."""
         return cls(*choose_free_names(("people", "noisy", "count"), used_names))
 
 
 def choose_free_names(names: Iterable[str], used_names: Iterable[str]) -> list[str]:
-    """Adds underscores to names that a column has already, in any capitalisation."""
+    """Adds underscores to names that a column already has, ignoring case."""
     used = {name.lower() for name in used_names}
     free_names = []
     for name in names:
@@ -87,7 +87,7 @@ def list_count_fields(naming: Naming, public: Sequence[Field]) -> list[Field]:
 
 
 def read_crowd_table(naming: Naming, path: Path) -> CrowdTable:
-    """Reads a table of counts, and checks that its lines are crowd after crowd in the order of the domain."""
+    """Reads a table of counts. Checks that its lines are grouped by crowd, each crowd in the order of the domain."""
     size = len(naming.domain)
     try:
         with open_counts(naming, path) as file:
@@ -126,7 +126,7 @@ def open_counts(naming: Naming, path: Path) -> pq.ParquetFile:
 
 
 def check_count_columns(naming: Naming, path: Path) -> dict[str, pa.DataType]:
-    """The types of the columns of a table of counts. Refuses columns that do not fit the records."""
+    """The types of the columns of a table of counts. Refuses columns that do not match those of the records."""
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -149,7 +149,7 @@ def check_count_columns(naming: Naming, path: Path) -> dict[str, pa.DataType]:
 
 
 def _read_public_types(naming: Naming, folder: Path) -> dict[str, pa.DataType] | None:
-    """The types of the public columns among the records; None if the records are in a store or cannot be read."""
+    """The types of the public columns in the records. None if the records are in a store or cannot be read."""
     paths = [folder / name for name in (DATA_FILE, list_record_files(DATA_FILE, 2)[0])]
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
@@ -192,7 +192,7 @@ def make_unreadable_error(file: str) -> ReleaseFormatError:
 
 
 def make_mismatch_error(file: str = COUNTS_FILE) -> ReleaseFormatError:
-    """Makes the error for counts that do not fit the release."""
+    """Makes the error for counts that do not match the release."""
     return ReleaseFormatError(
         f"the lines of {file} do not fit the release; get it again from its publisher.",
         code="inconsistent-counts",

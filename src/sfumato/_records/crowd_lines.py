@@ -3,8 +3,8 @@
 A crowd is a group of people with equal public columns whose counts are published. A condition on public columns selects
 a crowd as a whole. So the sum of any number over the selected people is a weighted sum over the selected crowds.
 
-A coarse table counts all people by some of the public columns. Its groups are of use where a condition selects
-everybody in them with one weight.
+A coarse table counts all people by some of the public columns. A condition can use a group of this table if it selects
+everybody in the group with one weight.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from sfumato._records.tally import DerivedCache, SideContents, Tally
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 
 MOST_COUNTS = 1 << 27
-"""The largest number of counts, which is the number of crowds times the size of the domain."""
+"""The largest number of counts: the number of crowds times the size of the domain."""
 LARGEST_COUNT = 1 << 35
-"""No number of people or noisy count of a group is larger, so that sums of all counts fit into 64 bits."""
+"""The largest number of people or noisy count of a group. Sums of all counts then fit into 64 bits."""
 
 
 def are_possible_counts(counts: npt.NDArray[Any]) -> bool:
-    """Whether these are whole numbers that are small enough to be added up. No noise of a release makes them larger."""
+    """Whether these are whole numbers that are small enough to be added up.
+
+    A release's noise never makes them larger.
+    """
     is_whole = np.issubdtype(counts.dtype, np.integer)
     return is_whole and bool(((counts >= -LARGEST_COUNT) & (counts <= LARGEST_COUNT)).all())
 
@@ -72,20 +75,20 @@ class CrowdTable(DerivedCache, SideContents):
 
     @cached_property
     def first_coarse_groups(self) -> Indices:
-        """The number of the first group of each coarse table, if the groups of all tables are numbered together."""
+        """The number of each coarse table's first group. The groups of all tables are numbered together."""
         return np.cumsum([0, *(len(groups.table) for groups in self.coarse)])
 
 
 @dataclass(frozen=True, eq=False)
 class CoarseGroups:
-    """A coarse table, and for each of its groups the crowds and sets in which its people are also published."""
+    """A coarse table. For each of its groups, it has the crowds and sets that also publish its people."""
 
     table: CrowdTable
     """The counts of the groups."""
     crowd_groups: Indices
     """The group of each crowd."""
     members: Counts
-    """The number of sets of people outside crowds with each member (columns), for each group (rows).
+    """For each group (rows), how many sets of people outside crowds have each member (columns).
 
     The last column has the number of these people.
     """
@@ -112,12 +115,12 @@ class CrowdLines:
     crowds: Indices
     """The numbers of the crowds, line after line."""
     starts: Indices
-    """The first position of each line, and last the number of all positions."""
+    """The first position of each line. The last item is the number of all positions."""
     weights: Floats | None = None
-    """What a person of each selected crowd adds to the tally; 1 if None."""
+    """What a person in each selected crowd adds to the tally. None means 1."""
     table: CrowdTable | None = None
     coarse: CrowdLines | None = None
-    """The coarse groups that each line selects as a whole; None without coarse tables.
+    """The coarse groups that each line selects as a whole. None without coarse tables.
 
     The groups of all coarse tables are numbered together. No person of a line is in two of its groups.
     """
@@ -150,14 +153,14 @@ class CrowdLines:
         return np.diff(self.starts)
 
     def sum(self, numbers: Floats) -> Floats:
-        """The weighted sum of a number of each crowd, for each line."""
+        """For each line, the weighted sum of a number that each crowd has."""
         selected = numbers.take(self.crowds)
         if self.weights is not None:
             selected = selected * self.weights
         return self._add_up(selected)
 
     def _add_up(self, selected: Floats) -> Floats:
-        """The sum of each line of a number for each selected crowd."""
+        """For each line, the sum of a number that each selected crowd has."""
         if len(self) == 1:
             return np.array([selected.sum()], dtype=np.float64)
         sums = np.zeros(len(self))
@@ -167,7 +170,7 @@ class CrowdLines:
         return sums
 
     def sum_weights(self) -> Floats:
-        """The sum of the weights of each line."""
+        """The sum of the weights in each line."""
         return self.sizes.astype(np.float64) if self.weights is None else self._add_up(self.weights)
 
     def take(self, lines: Indices) -> CrowdLines:
@@ -186,7 +189,7 @@ class CrowdLines:
 
     @staticmethod
     def combine(parts: Sequence[tuple[CrowdLines, float]]) -> CrowdLines:
-        """The crowds of a weighted sum of tallies, line by line."""
+        """Combines selections of crowds, line by line. Multiplies the weights of each selection by its factor."""
         crowds = np.concatenate([part.crowds for part, _ in parts])
         weights = np.concatenate([part.make_weights() * factor for part, factor in parts])
         lines = np.concatenate([np.repeat(np.arange(len(part)), part.sizes) for part, _ in parts])
@@ -202,10 +205,10 @@ class CrowdLines:
         return np.repeat(np.arange(len(self)), self.sizes)
 
     def select(self, positions: Indices, numbers: Indices, weights: Floats) -> CrowdLines:
-        """Some of the positions, in their order, with new numbers and weights."""
+        """Some of the positions, in their order. They get new numbers and weights."""
         sizes = np.bincount(self.line_numbers[positions], minlength=len(self))
         return CrowdLines(numbers, np.append(0, np.cumsum(sizes)), weights)
 
     def make_weights(self) -> Floats:
-        """What a person of each selected crowd adds to the tally."""
+        """What a person in each selected crowd adds to the tally."""
         return np.ones(len(self.crowds)) if self.weights is None else self.weights

@@ -1,8 +1,8 @@
-"""The crowd encoding: people with equal public columns publish noisy counts together, and all others publish sets.
+"""The crowd encoding publishes noisy counts of people with equal public columns, and sets for all other people.
 
 A crowd is a group of people with equal public columns that is large enough for counts. `counts.parquet` has a line for
-each crowd and each value of the domain, crowd after crowd. `data.parquet` has a set for each person outside all crowds.
-Coarse tables, such as `counts-1.parquet`, count all people by some of the public columns, in the same form.
+each crowd and each value of the domain, sorted by crowd. `data.parquet` has a set for each person outside all crowds.
+Coarse tables, such as `counts-1.parquet`, have the same form. They count all people by some of the public columns.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ from sfumato.errors import ReleaseFormatError
 CROWDS = quote_name("sfumato crowds")
 """The crowds in SQL, with a row for each."""
 CROWD, PEOPLE = "sfumato crowd", "sfumato people"
-"""The last columns of this table, unless a public column has the name: the number of the crowd, and of its people."""
+"""The last columns of this table: the number of the crowd, and the number of its people.
+
+If a public column has one of these names, the table uses another name.
+"""
 LINE = "file_row_number"
 """The column in which DuckDB numbers the lines of a file."""
 
@@ -79,7 +82,7 @@ end:"""
     )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leaves out the tables, because an engine needs only the records."""
+        """Leaves out the tables. An engine needs only the records."""
         return {**self.__dict__, "_tables": {}}
 
     @property
@@ -89,7 +92,7 @@ end:"""
 
     @property
     def has_coarse_tables(self) -> bool:
-        """Whether everybody is counted again by some of the public columns."""
+        """Whether coarse tables count everybody again, by some of the public columns."""
         return len(self.coarse_columns) > 0
 
     @property
@@ -127,7 +130,7 @@ end:"""
         return SideTable(file, columns, contents.size * self.size, iter_batches)
 
     def make_readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
-        """Converts sets to lists of values. The values in the table of counts are readable already."""
+        """Converts sets to lists of values. The values in the table of counts are already readable."""
         place = batch.schema.get_field_index(naming.joined_name)
         has_sets = place >= 0 and pa.types.is_fixed_size_binary(simplify_type(batch.schema.field(place).type))
         return super().make_readable(batch, naming) if has_sets else batch
@@ -181,7 +184,7 @@ end:"""
         )
 
     def write_tool_query(self, amount: str, source: str, naming: Naming, public: Sequence[str], condition: str) -> str:
-        """SQL that adds up the estimated counts of crowds and the amounts of records, for one list of conditions."""
+        """SQL for one list of conditions that adds up the estimated counts of crowds and the amounts of records."""
         names = CountNames.choose([*public, *naming.sensitive])
         sensitive = quote_if_needed(naming.joined_name)
         return "\n".join(
@@ -201,13 +204,13 @@ end:"""
     # --------------------------------------------------------------------------------------------------------- trusting
 
     def compute_line_limits(self, records: int) -> dict[str, int]:
-        """The number of people in crowds is unknown here, so this is the largest size of the table."""
+        """The largest size of the table. The number of people in crowds is unknown here."""
         return dict.fromkeys(self.files[1:], MOST_COUNTS)
 
     # --------------------------------------------------------------------------------------------------------- counting
 
     def sum_weights(self, codes: Codes, weights: Floats) -> Floats:
-        """The weights of each set's members, and the last weight, which each person outside crowds adds."""
+        """The weights of each set's members, and a last weight. Each person outside crowds adds the last weight."""
         return super().sum_weights(codes, weights[:-1]) + float(weights[-1])
 
     def list_count_files(self, public: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -219,7 +222,10 @@ end:"""
         return self.files[1:]
 
     def write_query_tables(self, naming: Naming, public: Sequence[str], records: str, folder: Path) -> tuple[str, ...]:
-        """Makes a table of the crowds, and views in which a crowd is one record, or as many rows as it has people."""
+        """Makes a table of the crowds, and two views.
+
+        A crowd is one record in one view, and one row per person in the other.
+        """
         check_count_columns(naming, folder / COUNTS_FILE)
         used = [*public, *naming.sensitive]
         people = CountNames.choose(used).people
@@ -271,7 +277,7 @@ end:"""
         return self._tables[path]
 
     def read_holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> CrowdTable:
-        """Reads the counts of the crowds, and counts the people outside."""
+        """Reads the counts of the crowds, and counts the people outside crowds."""
         sql = f"SELECT COUNT(*) FROM {RECORDS} WHERE {_find_crowd_columns(scanner)[0]} IS NULL"
         ((people,),) = scanner.fetch_cached_rows(sql)
         table = replace(self.read_crowds(naming, folder), people_outside=int(people))
@@ -303,7 +309,7 @@ end:"""
         return CoarseGroups.check(groups, crowd_groups, members, table.people)
 
     def tally_groups(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, WeightTallies]:
-        """Counts the sets of people outside crowds by group, and lists the crowds of each group."""
+        """Counts the sets of people outside crowds by group. Lists the crowds of each group."""
         crowd_columns = (f"{quote_name(TABLE)}.{column}" for column in _find_crowd_columns(scanner))
         columns = [*self.list_scan_columns(naming), *crowd_columns]
         keys, batches = scan.number_groups(scanner, columns)
@@ -333,7 +339,7 @@ end:"""
         }
 
     def tally_conditions(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
-        """Counts the members of the sets of each condition, and lists the crowds that the condition selects."""
+        """For each condition, counts the members of sets and lists the crowds that the condition selects."""
         members, rows = counter.count_members(self.make_reader(naming), self.width, self.list_needed_members)
         table = self.read_crowds(naming, folder)
         selected, starts = counter.find_rows(table.public, len(table))
@@ -368,7 +374,7 @@ def _number_lines(path: Path, used: Iterable[str]) -> tuple[str, str]:
 
 
 def _find_crowd_columns(scanner: Scanner) -> tuple[str, str]:
-    """The columns of all records with the number of the crowd, and its number of people. They are the last ones."""
+    """The columns of all records with the number of the crowd and its number of people. They are the last columns."""
     names = scanner.fetch_cached_rows(f"SELECT column_name FROM (DESCRIBE {RECORDS})")
     (crowd,), (people,) = names[-2:]
     return quote_name(crowd), quote_name(people)
@@ -413,7 +419,7 @@ class _CrowdSelection:
         return cls(starts, crowds.astype(np.int64), people.astype(np.int64), weight_columns)
 
     def add_to(self, tallies: WeightTallies, group: int, coarse: Sequence[CrowdLines] | None) -> Mapping[str, Tally]:
-        """The tallies of one group with its crowds and coarse groups, by weight. The first weight is 1."""
+        """For each weight, the tally of one group with its crowds and coarse groups. The first weight is 1."""
         part = slice(self.starts[group], self.starts[group + 1])
         crowds, people = self.crowds[part], self.people[part]
         whole = {}

@@ -32,7 +32,8 @@ BATCH_ROWS = 1 << 16
 class LevelSetEncoding(SetEncoding):
     """Publishes a level and a set of its groups.
 
-    The possible members of a record are, for each level in turn, its groups, and an indicator of the level.
+    The possible members of a record are listed level by level. Each level has its groups, and an indicator of the
+    level.
     """
 
     levels: tuple[str, ...]
@@ -79,7 +80,7 @@ class LevelSetEncoding(SetEncoding):
         )
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
-        """Tests if the set contains the value, with the weights of the record's level."""
+        """Tests if the set contains the value. The weights are those of the record's level."""
         test, _ = super().write_match(naming, columns, value)
         return test, [f"d.{quote_if_needed(naming.cell or '')} = w.level"]
 
@@ -109,7 +110,7 @@ class LevelSetEncoding(SetEncoding):
         return sum(len(first) + 1 for _, _, first in self.layout)
 
     def list_needed_members(self, places: Sequence[int]) -> Sequence[int]:
-        """All members in groups of the last level that contain one of the values, and the level indicators."""
+        """All members in the last-level groups that contain one of the values, and the level indicators."""
         top = np.array(self.groups[-1])
         is_kin = np.isin(top, top[np.array(places, dtype=np.int64)])
         needed_groups = [[*np.unique(groups[is_kin]), len(first)] for _, groups, first in self.layout]
@@ -134,7 +135,7 @@ class LevelSetEncoding(SetEncoding):
         return self.decode_records(*column.flatten())
 
     def decode_records(self, levels: pa.Array, sets: pa.Array) -> Codes:
-        """A row of zeros and ones for each record. Sets that are impossible at the level of the record are rejected."""
+        """A row of zeros and ones for each record. A set that is impossible at its record's level is rejected."""
         try:
             if levels.null_count or sets.null_count:
                 raise make_mismatch_error()
@@ -150,7 +151,7 @@ class LevelSetEncoding(SetEncoding):
         return membership_rows
 
     def _fill_rows(self, membership_rows: Codes, numbers: Codes, set_bytes: Bytes) -> None:
-        """Fills empty rows with the groups of the records of one level, given the bytes of their sets."""
+        """For the records of one level, fills empty rows with their groups. The bytes of their sets are given."""
         unused = (1 << (-self.size % 8)) - 1
         if numbers.max(initial=0) >= len(self.levels) or (set_bytes[:, -1] & unused).any():
             raise make_mismatch_error()

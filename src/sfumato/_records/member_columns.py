@@ -1,4 +1,4 @@
-"""The member-column encoding: a set of values as one boolean column for each value, readable by every tool."""
+"""The member-column encoding: a set is one boolean column for each value. Every tool can read these columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 1024
 """Most tools have difficulties with more columns than this."""
 LONGEST_WORD = 40
-"""The largest number of characters of a value that go into a column's name."""
+"""The largest number of a value's characters in a column name."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class MemberColumnEncoding(SetEncoding):
     # --------------------------------------------------------------------------------------------------------- trusting
 
     def check_footer(self, path: Path, naming: Naming, metadata: pq.FileMetaData) -> None:
-        """Checks that the column of every value has booleans, and none is missing."""
+        """Checks that every value has a column of booleans without missing entries."""
         names = set(self.list_column_names(naming))
         columns = [metadata.schema.column(place) for place in range(metadata.num_columns)]
         member_columns = [column for column in columns if column.path in names]
@@ -145,7 +145,7 @@ class MemberColumnEncoding(SetEncoding):
     def tally_hits(
         self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
     ) -> dict[Key, WeightTallies] | None:
-        """Counts the wanted members, and assigns the count to one wanted member and the rest to another member.
+        """Counts the wanted members. One wanted member gets the count, and another member gets the rest.
 
         All sets have the same size, so the unwanted members need not be read.
         """
@@ -177,7 +177,7 @@ def _sum_by_group(scanner: Scanner, scan: Scan, sums: Sequence[str]) -> list[tup
 
 @lru_cache(maxsize=64)
 def make_member_names(name: str, domain: tuple[Value, ...]) -> tuple[str, ...]:
-    """Makes a column name for each value: its letters and digits, and a number to make names unique.
+    """Makes a column name for each value from its letters and digits. A number makes the names unique.
 
     Special characters of a value are left out. Names differ by more than case, because many tools ignore case.
     """

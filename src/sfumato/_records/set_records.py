@@ -31,7 +31,7 @@ LARGEST_DICTIONARY_SET = 24
 
 WORD_BYTES = 8
 LARGEST_BYTE = 255
-"""The sum of up to this number of zeros and ones fits into a byte."""
+"""The largest number of zeros and ones whose sum fits into a byte."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class SetEncoding(RecordEncoding):
         return self.size
 
     def list_needed_members(self, places: Sequence[int]) -> Sequence[int]:
-        """The members that must be counted for the count of some values."""
+        """The members that must be counted to count some values."""
         return places
 
     def write_column(self, naming: Naming) -> str:
@@ -175,10 +175,10 @@ class SetEncoding(RecordEncoding):
     def sum_members(
         self, batches: Iterable[pa.RecordBatch], shape: tuple[int, int], domain: pa.Array, columns: int = 1
     ) -> tuple[Floats, Floats]:
-        """For each group and weight, sums the weights of the sets that contain each value, and of all sets.
+        """For each group and weight, sums weights: over the sets that contain each value, and over all sets.
 
-        Each batch has the number of the group, the sets in `columns` columns, and a column for each weight except the
-        first, which is 1.
+        Each batch has the number of the group and the sets in `columns` columns. It also has a column for each weight
+        except the first, which is 1.
         """
         groups, width = shape
         sums, rows = np.zeros((groups, width, self.width)), np.zeros((groups, width))
@@ -207,7 +207,7 @@ class SetEncoding(RecordEncoding):
             raise make_mismatch_error() from error
 
     def count_members(self, batch: pa.RecordBatch, domain: pa.Array) -> tuple[Counts, bool]:
-        """The number of values in each set, and whether any member stands for no value."""
+        """The number of values in each set. Also whether any member stands for no value."""
         column = batch.column(0)
         if self.is_list:
             members = self.decode_column(column, domain).sum(axis=1)
@@ -225,9 +225,10 @@ class SetEncoding(RecordEncoding):
 
 
 def _count_members(rows: npt.NDArray[np.uint8]) -> Counts:
-    """The number of set bits of each row. They are counted by words, of which there are eight times fewer than bytes.
+    """The number of set bits in each row. They are counted by words, of which there are eight times fewer than bytes.
 
-    The first word of a row starts at the row. The last may extend into the next row; the bits beyond are masked.
+    The first word of a row starts at the row. The last word may extend into the next row, and its extra bits are
+    masked.
     """
     count, width = rows.shape
     data = np.append(rows.ravel(), np.zeros(WORD_BYTES, dtype=np.uint8))
@@ -244,7 +245,7 @@ def _read(name: str, encoding: SetEncoding, domain: pa.Array, batch: pa.RecordBa
 
 
 def _add_members(sums: Floats, numbers: Counts, members: Codes, weights: Sequence[Amounts]) -> None:
-    """Adds the sets of one batch, a few at a time, so that a byte can hold their sum and save space."""
+    """Adds the sets of one batch, a few at a time. A byte can then hold their sum, which saves space."""
     present, starts = [0], [0]
     if len(sums) > 1:
         order = np.argsort(numbers, kind="stable")
@@ -300,7 +301,7 @@ class SetColumn:
 
     @property
     def is_plain(self) -> bool:
-        """Whether sets are written without a dictionary: large sets hardly repeat, so a dictionary would not pay."""
+        """Whether sets are written without a dictionary. Large sets rarely repeat, so a dictionary would not pay."""
         return not self.is_list and self.sensitive.size > LARGEST_DICTIONARY_SET
 
     @property
@@ -348,5 +349,5 @@ def read_set_bytes(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
 
 
 def unpack_sets(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
-    """A row of `size` zeros and ones for each row of bytes."""
+    """For each row of bytes, a row of `size` zeros and ones."""
     return np.unpackbits(read_set_bytes(column, size), axis=1, count=size)

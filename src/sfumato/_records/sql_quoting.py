@@ -43,11 +43,11 @@ TABLE = "release"
 """The name of the release in SQL."""
 
 RECORDS = quote_name("sfumato records")
-"""All columns of the release; the table `release` has only the public ones."""
+"""All columns of the release. The table `release` has only the public columns."""
 
 
 def quote_text(content: str) -> str:
-    """Quotes a string. A NUL character is written by its number, because it would end the statement."""
+    """Quotes a string. A NUL character is written as a number, because it would end the statement."""
     parts = ["'" + part.replace("'", "''") + "'" for part in content.split("\0")]
     return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"
 

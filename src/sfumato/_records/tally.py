@@ -1,4 +1,4 @@
-"""Tallies: the counts of published values among the records of some conditions."""
+"""Tallies: the counts of published values in the records that satisfy some conditions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_CELLS = 1 << 26
 """The largest product of groups and domain values. A larger answer would fill the memory, and be too long to read."""
 
 CONDITION_BATCH = 64
-"""The number of conditions that are evaluated bucket by bucket at a time, to limit memory."""
+"""The number of conditions that are evaluated bucket by bucket at a time. This limits memory."""
 
 CachedResult = TypeVar("CachedResult")
 
@@ -48,7 +48,7 @@ class DerivedCache:
 
 
 class SideContents(ABC):
-    """The contents of a table beside the records, which estimators need beside a tally."""
+    """The contents of a table beside the records. Estimators need these contents in addition to a tally."""
 
     @abstractmethod
     def attach_to(self, tally: Tally, release_tally: Tally | None) -> Tally:
@@ -64,7 +64,7 @@ class Holdings(DerivedCache, SideContents):
     counts: Counts
     domain_size: int
     times: Counts | None = None
-    """The number of buckets that each merged bucket represents; 1 by default."""
+    """The number of buckets that each merged bucket represents. The default is 1."""
 
     @cached_property
     def sizes(self) -> Counts:
@@ -89,7 +89,7 @@ class Holdings(DerivedCache, SideContents):
         return self.places[order], np.searchsorted(self.buckets[order], np.arange(len(self.sizes)))
 
     def find_ranges(self, numbers: Floats) -> tuple[Floats, Floats]:
-        """The smallest and the largest number among each bucket's records, given a number for each domain value."""
+        """Given a number for each domain value, the smallest and the largest number among each bucket's records."""
         places, starts = self._by_bucket
         lines = numbers[places]
         return np.minimum.reduceat(lines, starts), np.maximum.reduceat(lines, starts)
@@ -118,27 +118,30 @@ class Holdings(DerivedCache, SideContents):
 
 @dataclass(frozen=True, eq=False)
 class Tally(DerivedCache):
-    """Counts of each symbol or member among the rows of some conditions on public columns, one line for each condition.
+    """Counts of each symbol or member among the rows of some conditions on public columns. Each condition has one line.
 
-    If rows are weighted by a number in their public columns, counts and rows are sums of these numbers. A single
-    condition gives a tally of one line.
+    Rows may be weighted by a number in their public columns. Counts and rows are then sums of these numbers. A tally of
+    one condition has one line.
     """
 
     counts: Amounts
     rows: Amounts
-    """The number of rows that satisfy each condition. It is exact, because public columns are published unchanged."""
+    """The number of rows that satisfy each condition. The number is exact, because public columns are unchanged."""
     release_tally: Tally | None = None
     """The tally of all rows of the release in one line, for estimators that need it."""
     holdings: Holdings | None = None
     """The contents of the buckets, if counts are by bucket."""
     parts: Sequence[tuple[Tally, float]] = ()
-    """The weighted tallies whose sum is this tally; empty for a counted tally."""
+    """The weighted tallies whose sum is this tally. Empty if this tally was counted."""
     crowds: CrowdLines | None = None
     """The selected groups of people with published counts, if the release has such groups."""
 
     @classmethod
     def of_symbols(cls, counts: Amounts) -> Tally:
-        """Makes a tally in which every row has one symbol, from a single line or a line for each condition."""
+        """Makes a tally in which every row has one symbol.
+
+        It is made from one line, or from a line for each condition.
+        """
         lines = counts.reshape(-1, counts.shape[-1])
         return cls(lines, lines.sum(axis=1))
 
@@ -174,7 +177,7 @@ class Tally(DerivedCache):
         return replace(parts[0][0], counts=counts, rows=rows, parts=tuple(parts), crowds=crowds)
 
     def count_in_buckets(self, places: Indices) -> tuple[Floats, Floats, Floats]:
-        """The buckets with one of the values: their sizes, numbers of matches, and selected records by condition."""
+        """For buckets that have one of the values: sizes, numbers of matches, and selected records by condition."""
         if self.holdings is None:
             raise InternalError(
                 "to count in buckets, the contents of the buckets are needed.", code="no-bucket-contents"
@@ -187,7 +190,7 @@ class Tally(DerivedCache):
         )
 
     def find_bounds(self, places: Indices) -> tuple[Floats, Floats]:
-        """Certain bounds of the count of some values under each condition."""
+        """For each condition, the certain bounds of the count of some values."""
         lines = np.arange(len(self))
         parts = (
             [self]
@@ -217,7 +220,7 @@ class Tally(DerivedCache):
 
 
 def compute_certain_bounds(size: Floats, selected: Floats, match_counts: Floats) -> tuple[Floats, Floats]:
-    """Certain bounds of each condition's count, given the buckets with a wanted value."""
+    """For each condition, the certain bounds of its count. The buckets with a wanted value are given."""
     least = np.maximum(selected + match_counts - size, 0).sum(axis=-1)
     return least, np.minimum(selected, match_counts).sum(axis=-1)
 
@@ -230,7 +233,7 @@ WeightTallies = Mapping[str, Tally]
 
 
 def make_group_key(values: Sequence[Value]) -> Key:
-    """The values of a group. NaN is replaced by one shared object, because two NaN are never equal."""
+    """The values of a group. One shared object replaces every NaN, because two NaN are never equal."""
     return tuple(math.nan if isinstance(value, float) and math.isnan(value) else value for value in values)
 
 
@@ -318,8 +321,8 @@ class Scan:
     def number_groups(self, scanner: Scanner, columns: Sequence[str]) -> tuple[list[Key], Iterator[pa.RecordBatch]]:
         """The sorted groups, and batches with the group number, the published value and the weights of each record.
 
-        Records are numbered in the given order. Otherwise DuckDB would sort all records, which takes too much memory
-        for millions of them.
+        Records are numbered in the given order. Without this numbering, DuckDB would sort all records. For millions of
+        records, sorting takes too much memory.
         """
         keys: list[Key] = [()]
         if self.groups:
@@ -343,13 +346,13 @@ class Scan:
         return keys, map(number_batch, scanner.fetch_batches(sql) if keys else ())
 
     def make_tallies(self, sums: Sequence[Amounts], rows: Sequence[float] | None = None) -> WeightTallies:
-        """A tally for each weight, from its sums by symbol. `rows` is only needed if a row can have several symbols."""
+        """A tally for each weight, from its sums by symbol. `rows` is needed only if a row can have several symbols."""
         totals = [weight_sums.sum().item() for weight_sums in sums] if rows is None else rows
         pairs = zip((COUNT, *self.weights), sums, totals, strict=True)
         return {weight: Tally.of_one(weight_sums, total) for weight, weight_sums, total in pairs}
 
     def make_empty_tallies(self, size: int) -> dict[Key, WeightTallies]:
-        """The result without any record: one empty tally, or no tally if there are groups."""
+        """The result if there are no records. This is one empty tally, or no tally if there are groups."""
         return (
             {} if self.groups else {(): self.make_tallies([np.zeros(size, dtype=np.int64)] * (1 + len(self.weights)))}
         )

@@ -31,10 +31,10 @@ from sfumato._records.tally import Key, Scan, Scanner, Tally, WeightTallies, mak
 from sfumato.errors import ReleaseFormatError
 
 LARGEST_TABLE = 1 << 22
-"""Symbols are looked up in a table for up to this number of combinations of published columns."""
+"""The largest number of combinations of published columns for which a table gives the symbols."""
 
 FEW_CELLS = 256
-"""Up to this number of sub-tables, ids take one byte, and DuckDB groups by them without a hash table."""
+"""The largest number of sub-tables whose ids take one byte. DuckDB groups by such ids without a hash table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class ValueEncoding(RecordEncoding):
     symbols: Indices
     """The value of each symbol, as its index in the domain."""
     cells: Indices | None = None
-    """The sub-table of each symbol, in increasing order; None if the release has no sub-tables."""
+    """The sub-table of each symbol, in increasing order. None if the release has no sub-tables."""
 
     IS_READABLE_VALUE: ClassVar = True
     WARNING: ClassVar = "Do not count the published values directly: most of them may be random replacements."
@@ -94,7 +94,7 @@ class ValueEncoding(RecordEncoding):
         return sorted(set(self.symbols.tolist()))
 
     def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
-        """Tests if the values are equal, with the weights of the record's sub-table."""
+        """Tests if the values are equal. The weights are those of the record's sub-table."""
         equalities = [
             f"d.{quote_if_needed(name)} IS NOT DISTINCT FROM w.{quote_if_needed(column)}"
             for name, column in zip(naming.sensitive, columns, strict=True)
@@ -153,7 +153,10 @@ class ValueEncoding(RecordEncoding):
     def tally_hits(
         self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
     ) -> dict[Key, WeightTallies] | None:
-        """Counts wanted and other values in each sub-table, and assigns each count to one arbitrary symbol."""
+        """Counts, in each sub-table, the records with a wanted value and those with another.
+
+        Assigns each count to one arbitrary symbol.
+        """
         first, sizes = self._cell_ranges
         name = "0" if naming.cell is None else f"{quote_name(TABLE)}.{quote_name(naming.cell)}"
         # A number outside the range of a byte is an error of the release, and DuckDB reports it.
@@ -193,7 +196,7 @@ class ValueEncoding(RecordEncoding):
 
 
 class SymbolReader:
-    """Finds the symbol of each record from its value, from the parts of its value, or from its sub-table and value."""
+    """Finds the symbol of each record: from its value, from the parts of its value, or from its sub-table and value."""
 
     def __init__(self, naming: Naming, encoding: ValueEncoding) -> None:
         values = [split_value(naming.domain[place]) for place in encoding.symbols.tolist()]
@@ -224,7 +227,7 @@ class SymbolReader:
     def _make_keys(self, codes: Sequence[Codes]) -> Codes:
         """Combines all published columns of a record into one integer.
 
-        It has few bytes if it is looked up in a table.
+        If the integer is looked up in a table, it has few bytes.
         """
         largest = int(np.prod([float(size) for size in self.sizes]))
         kind = np.min_scalar_type(largest) if largest <= LARGEST_TABLE else np.dtype(np.int64)
@@ -246,7 +249,7 @@ class SymbolReader:
         return symbols
 
     def find_symbols(self, columns: Sequence[pa.Array]) -> Codes:
-        """The symbols; the number after the last symbol if a record has none."""
+        """The symbols. A record without a symbol gets the number after the last symbol."""
         try:
             codes = [
                 encode_values(column, domain_values)

@@ -19,7 +19,7 @@ OCCUPIED_ERRORS = frozenset({errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR})
 
 
 def rename_new(old: Path, new: Path) -> None:
-    """Rename; if the new name exists, raise FileExistsError and change nothing."""
+    """Renames a file. If the new name exists, raises FileExistsError and changes nothing."""
     if renameat2(old, new, NO_REPLACE):
         return
     if not old.is_dir() or old.is_symlink():
@@ -42,12 +42,12 @@ def rename_new(old: Path, new: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Exchange two files or directories in one step; False if that is not possible here."""
+    """Exchanges two files or directories in one step. Returns False if this is not possible here."""
     return renameat2(one, other, EXCHANGE)
 
 
 def renameat2(old: Path, new: Path, flags: int) -> bool:
-    """Rename with the Linux call; return False and change nothing if there is no such call."""
+    """Renames with the Linux call. If there is no such call, returns False and changes nothing."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
         return False

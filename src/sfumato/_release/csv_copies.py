@@ -1,7 +1,7 @@
 """CSV copies of the tables of a release, for programs that do not read Parquet.
 
-A copy has the same content as its Parquet file. It is made from that file alone; to check a copy, it is made again.
-Every value therefore has one spelling, independent of libraries: numbers as Python prints them, dates by ISO 8601, and
+A copy has the same content as its Parquet file. It is made from that file alone. To check a copy, it is made again. So
+every value has one spelling that does not depend on libraries: numbers as Python prints them, dates by ISO 8601, and
 lists and sets as JSON. Missing values are empty, and empty strings are in quotes.
 """
 
@@ -45,7 +45,10 @@ def _write(sources: tuple[Path, ...], sink: BinaryIO | _DigestSink, encoding: Re
 
 
 def _format_lines(columns: Sequence[pa.Array]) -> bytes:
-    """The CSV lines of some rows. Strings are quoted if they are empty or need it; missing values are empty fields."""
+    """The CSV lines of some rows.
+
+    Strings are quoted if they are empty or need quotes. Missing values are empty fields.
+    """
     quoted = [_quote_texts(column) for column in columns]
     # Most readers would skip an empty line.
     empty_cell = '""' if len(columns) == 1 else ""
@@ -66,7 +69,7 @@ def _read_batches(sources: tuple[Path, ...]) -> Iterator[pa.RecordBatch]:
 
 
 def convert_to_texts(column: pa.Array) -> pa.Array:
-    """The values of a column as strings; each distinct value is formatted once."""
+    """The values of a column as strings. Each distinct value is formatted once."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
@@ -91,7 +94,7 @@ def _format_value(value: Value) -> str:
 
 
 def _convert_lists_to_texts(column: pa.Array) -> pa.Array:
-    """Lists as JSON; each distinct member is formatted once."""
+    """Lists as JSON. Each distinct member is formatted once."""
     encoded = column.flatten().dictionary_encode()
     members = encoded.dictionary.to_pylist()
     texts = pa.array([json.dumps(to_json(value), ensure_ascii=False) for value in members], pa.string())

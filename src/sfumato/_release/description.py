@@ -32,7 +32,7 @@ EMAIL = re.compile(r"[^<>@\s]+@[^<>@\s]+")
 
 @dataclass(frozen=True)
 class Description:
-    """The description of a release; every part is optional."""
+    """The description of a release. Every part is optional."""
 
     title: str = ""
     description: str = ""
@@ -56,7 +56,7 @@ class Description:
 
     @classmethod
     def read(cls, path: Path) -> Description:
-        """Read a TOML file, and refuse invalid content."""
+        """Reads a TOML file. Refuses invalid content."""
         entries = read_toml(path, f"the description {str(path)!r}")
         if "license" in entries and "licence" not in entries:
             entries["licence"] = entries.pop("license")
@@ -85,7 +85,7 @@ class Description:
 
     @classmethod
     def read_optional(cls, path: str | Path | None) -> Description:
-        """Read the description from a file, if a file is named."""
+        """Reads the description from a file. Without a file, the description is empty."""
         return NO_DESCRIPTION if path is None else cls.read(Path(path))
 
     def check_columns(self, names: Iterable[str]) -> None:
@@ -105,19 +105,19 @@ class Description:
                 )
 
     def add(self, other: Description) -> Description:
-        """Adds what this description lacks; refuses a part that it states otherwise."""
+        """Adds the parts that this description lacks. Refuses a part that this description states differently."""
         for key in KEYS[:-1]:
             own, further = getattr(self, key), getattr(other, key)
             if own and further and own != further:
                 raise SpecError(
-                    f"the release was published with another {key}; leave {key!r} out of the description, because what "
-                    "was published holds."
+                    f"the release was published with another {key}; leave {key!r} out of the description, because the "
+                    "published one still applies."
                 )
         for name in self.columns.keys() & other.columns.keys():
             if self.columns[name] != other.columns[name]:
                 raise SpecError(
                     f"the release was published with another description of the column {name!r}; leave this column out "
-                    "of the description, because what was published holds."
+                    "of the description, because the published one still applies."
                 )
         texts = {key: getattr(self, key) or getattr(other, key) for key in KEYS[:-1]}
         return Description(**texts, columns={**other.columns, **self.columns})
@@ -160,7 +160,7 @@ class Description:
 
     @classmethod
     def from_json(cls, package: JsonView) -> Description:
-        """Read an untrusted Data Package, and refuse a description in another form than `to_json` writes."""
+        """Reads an untrusted Data Package. Refuses a description in another form than `to_json` writes."""
         try:
             licence = "".join(dict(_take_only_item(package.get("licenses", [{}]))).values())
             contributors = package.get("contributors", [])

@@ -28,11 +28,11 @@ class Destination(Protocol):
 
     @property
     def local_path(self) -> Path:
-        """A local path; the release is built beside it."""
+        """A local path. The release is built beside this path."""
         ...
 
     def check(self, *, force: bool) -> None:
-        """Refuse a destination that is not writable, is occupied, or holds something other than a release."""
+        """Refuses a destination that is not writable or is occupied. Only a release may be there already."""
         ...
 
     def make_published_check(self, built_path: Path) -> Callable[[], bool]:
@@ -73,7 +73,7 @@ class LocalDestination:
 
 @dataclass(frozen=True)
 class StoreDestination:
-    """An address in a store; the release is built in the folder for temporary files."""
+    """An address in a store. The release is built in the folder for temporary files."""
 
     address: Address
 
@@ -92,12 +92,12 @@ class StoreDestination:
         store_upload.check_address(self.address, force=force)
 
     def make_published_check(self, built_path: Path) -> Callable[[], bool]:
-        """Whether the release's datapackage.json is at the address."""
+        """Whether the address has the datapackage.json of this release."""
         _, outer_manifest = store_upload.make_outer_manifest(built_path)
         return partial(store_upload.is_uploaded, outer_manifest, self.address)
 
     def place(self, built_path: Path, staging_folder: Path, progress: ProgressCallback, *, force: bool) -> None:
-        """Upload the files to the store, and then datapackage.json."""
+        """Uploads the files to the store. The datapackage.json comes last."""
         store_upload.upload(built_path, self.address, force=force, progress=progress)
 
 

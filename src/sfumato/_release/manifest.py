@@ -1,4 +1,4 @@
-"""The public description of a release, written as datapackage.json; `manifest_reader` reads it.
+"""The public description of a release, written as datapackage.json. `manifest_reader` reads this file.
 
 A release is a Data Package. sfumato adds the key `sfumato`, with the format, the mechanism, its design, the ranges and
 the treatment of missing values. Each mechanism states which of these entries may depend on counts of the original
@@ -37,7 +37,7 @@ NUMBERED_FORMAT = 4
 REASONS_FORMAT = 5
 """The first format in which accepted risks have reasons."""
 README_TEMPLATE, FIRST_TEMPLATE = 3, 2
-"""The current template of the README, and the first one that a manifest names.
+"""The current template of the README, and the first template that a manifest names.
 
 `verify` compares a README byte by byte with the result of the current template. It does not compare the README of an
 older template. Change the number when you change a sentence.
@@ -83,7 +83,7 @@ class Manifest:
     fields: tuple[Field, ...]
     design: Design
     is_declared: bool
-    """Whether the domain was declared; otherwise it was taken from the table."""
+    """Whether the domain was declared. If not, it was taken from the table."""
     ranges: Mapping[str, tuple[str, ...]]
     nulls: str
     software: str
@@ -93,23 +93,23 @@ class Manifest:
     merged_values: Mapping[str, MergedValues] = dataclasses.field(default_factory=dict)
     """Rare values that are published as one value, by column."""
     person_check: PersonCheck | None = None
-    """The check that no person has more rows than the guarantee allows; None without a person column."""
+    """The check that no person has more rows than the guarantee allows. None without a person column."""
     accepted_risks: AcceptedRisks = NO_ACCEPTED_RISKS
     """The risks that the publisher accepted in spite of a warning."""
     missing_markers: tuple[str, ...] = ()
     """Strings of the original table that mark a missing value."""
     hierarchies: Mapping[str, Hierarchy] = dataclasses.field(default_factory=dict)
-    """Groups of the values of a sensitive column, by column name; the finest level is the domain."""
+    """Groups of the values of a sensitive column, by column name. The finest level is the domain."""
     published_levels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The level of a hierarchy whose groups are published instead of a sensitive column's original values."""
     file_rows: tuple[int, ...] = (0,)
-    """The number of records of each file; 0 for a single file, whose own metadata has it."""
+    """The number of records of each file. 0 for a single file, because its own metadata has the number."""
     has_copies: bool = False
     """Whether each table also has a CSV copy."""
     description: Description = NO_DESCRIPTION
     """The publisher's description of the release."""
     readme_template: int = README_TEMPLATE
-    """The number of the README template; 1 if the manifest is too old to name a template."""
+    """The number of the README template. 1 if the manifest is too old to name a template."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -118,12 +118,12 @@ class Manifest:
 
     @cached_property
     def methods(self) -> Mapping[str, AnyMethod]:
-        """The estimation methods, the default first."""
+        """The estimation methods. The default method comes first."""
         return self.mechanism.list_estimators(self.design)
 
     @cached_property
     def proposal(self) -> str | None:
-        """Another estimation method that may help if errors are large, and its disadvantage."""
+        """Another estimation method that may help if errors are large. Also its disadvantage."""
         return self.mechanism.estimation_rules.propose_estimator(self.design)
 
     @cached_property
@@ -179,7 +179,7 @@ class Manifest:
 
     @cached_property
     def weights(self) -> WeightColumns | None:
-        """The estimation weights of each published value; None if there are none, or too many."""
+        """The estimation weights of each published value. None if there are no weights or too many."""
         weights = self.mechanism.estimation_weights
         value_weights = None if weights is None else weights.make_weights(self.design)
         return None if value_weights is None else {**self.encoding.list_weight_columns(self.naming), **value_weights}
@@ -193,7 +193,7 @@ class Manifest:
 
     @cached_property
     def copies(self) -> Mapping[str, tuple[str, ...]]:
-        """The CSV files with the tables that each copies; all record files have one common copy."""
+        """The CSV files, with the tables that each file copies. All record files have one common copy."""
         if not self.has_copies:
             return {}
         record_copies: dict[str, tuple[str, ...]] = {make_copy_name(self.data_file): self.data_files}
@@ -206,7 +206,7 @@ class Manifest:
 
     @property
     def data_file(self) -> str:
-        """The file of the records, if there is only one; otherwise the base name of their folder."""
+        """The file of the records, if there is only one. If there are several, the base name of their folder."""
         return self.encoding.FILES[0]
 
     @property
@@ -244,7 +244,7 @@ class Manifest:
 
     @property
     def person_sentence(self) -> str:
-        """A sentence that says how repeated people were checked for, or that they were not."""
+        """A sentence that says how repeated people were checked for, or that this was not checked."""
         return UNCHECKED_SENTENCE if self.person_check is None else self.person_check.sentence
 
     @property
@@ -254,9 +254,9 @@ class Manifest:
 
     @property
     def count_unit(self) -> str:
-        """The unit of a count.
+        """The unit of a count: people or rows.
 
-        It is rows if a person may have several rows or if people were not checked, otherwise people.
+        The unit is rows if a person may have several rows, or if people were not checked.
         """
         return self.population.unit
 
@@ -267,8 +267,8 @@ class Manifest:
     def to_json(self, folder: Path, each: FileMapper = map, known_digests: Mapping[str, str] | None = None) -> Json:
         """The complete datapackage.json for the files in a folder, with their digests and its own.
 
-        Every file is a resource. Every part of the records is one too, because some readers only read the first file of
-        a list. Known digests, computed while files were written, are not computed again.
+        Every file is a resource. Every part of the records is also a resource, because some readers only read the first
+        file of a list. Digests that were computed while files were written are not computed again.
         """
         digests = dict(known_digests or {})
         missing_digests = [name for name in self.files if name not in digests]
@@ -337,7 +337,7 @@ class Manifest:
     def _list_fields(self, table: str) -> list[Json]:
         """The columns of a table with their descriptions.
 
-        Columns of weights have none, because their names are enough.
+        Columns of weights have no descriptions, because their names are enough.
         """
         fields = [field.to_json() for field in self.tables[table]]
         return [
@@ -348,7 +348,7 @@ class Manifest:
         ]
 
     def _describe_column(self, table: str, name: str) -> str | None:
-        """The description of a column. Columns that encode one original column together share its description."""
+        """The description of a column. Columns that together encode one original column share its description."""
         if table == WEIGHTS:
             return None
         is_protected = name in self.protected_columns and name != self.cell_column
@@ -370,7 +370,7 @@ class Manifest:
 
     @cached_property
     def weight_fields(self) -> Sequence[Field]:
-        """The columns of weights.parquet: one for each part of a compound value."""
+        """The columns of weights.parquet. Each part of a compound value has one column."""
         fields: list[Field] = []
         for name in self.weights or {}:
             if name not in VALUE_WEIGHTS:
@@ -389,6 +389,6 @@ def make_copy_name(table: str) -> str:
 
 
 def compute_manifest_digest(package: JsonView) -> str:
-    """The digest of a manifest without its own digest. It detects accidental changes, not attacks."""
+    """The digest of a manifest, computed without the digest itself. It detects accidental changes, not attacks."""
     section = {key: value for key, value in package["sfumato"].items() if key != "digest"}
     return compute_json_digest({**package, "sfumato": section})

@@ -35,7 +35,7 @@ def read_missing(section: JsonView) -> tuple[str, ...]:
 def read_hierarchies(section: JsonView, types: Sequence[str], domain: Sequence[Value]) -> dict[str, Hierarchy]:
     """Reads the hierarchies in a manifest.
 
-    There may be one, for the single sensitive column and with exactly its domain.
+    Only the single sensitive column may have a hierarchy. The hierarchy must have exactly the values of its domain.
     """
     hierarchies = {}
     for name, entry in section.get("hierarchies", {}).items():

@@ -1,4 +1,7 @@
-"""Reads datapackage.json as untrusted input; refuses files that are not releases, too new, edited or invalid."""
+"""Reads datapackage.json as untrusted input.
+
+Refuses files that do not belong to a release, are too new, were edited, or are invalid.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ PACKAGE_KEYS = (
 
 
 def load_json(folder: Path) -> Json:
-    """Read datapackage.json as JSON, and refuse files that are not releases, too new, or edited."""
+    """Reads datapackage.json as JSON. Refuses files that are not releases, too new, or edited."""
     path = folder / MANIFEST
     try:
         if path.stat().st_size > LARGEST_MANIFEST:
@@ -94,7 +97,7 @@ def read_digest(folder: Path) -> str:
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> Json:
-    """Refuse an object with a repeated key, because readers differ in which of the two they use."""
+    """Refuses an object with a repeated key. Readers differ in which of the two values they use."""
     entries = dict(pairs)
     if len(entries) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -112,7 +115,7 @@ def _format_key(key: str) -> str:
 
 
 def _check_paths(package: JsonView) -> None:
-    """Refuse paths that are not names of release files, because other readers of Data Packages would follow them."""
+    """Refuses paths that are not names of release files. Other readers of Data Packages would follow such paths."""
     resources = package.get("resources")
     for resource in resources if isinstance(resources, list) else ():
         path = resource.get("path") if isinstance(resource, dict) else None
@@ -131,7 +134,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def parse_manifest(package: JsonView) -> Manifest:
-    """Read the JSON of a manifest, and refuse invalid descriptions and additional content."""
+    """Reads the JSON of a manifest. Refuses invalid descriptions and additional content."""
     try:
         manifest = _parse(package)
         _check_keys(package, manifest)
@@ -190,7 +193,7 @@ def _parse(package: JsonView) -> Manifest:
 
 
 def _read_template_number(section: JsonView) -> int:
-    """The template of the README; formats before 4 do not name it."""
+    """The template of the README. Formats before 4 do not name the template."""
     if int(section["format"]) < NUMBERED_FORMAT:
         if TEMPLATE_KEY in section:
             raise _make_unknown_key_error(TEMPLATE_KEY, "sfumato")
@@ -214,7 +217,10 @@ def _read_template_number(section: JsonView) -> int:
 
 
 def _check_keys(package: JsonView, manifest: Manifest) -> None:
-    """Refuse unknown keys. To find them, write the parsed manifest again: it contains every known key."""
+    """Refuses unknown keys.
+
+    To find unknown keys, the parsed manifest is written again. The result contains every known key.
+    """
     expected = manifest.to_json(Path(), known_digests=dict.fromkeys(manifest.files, ""))
     if int(package["sfumato"]["format"]) < REASONS_FORMAT:
         expected["sfumato"]["accepted"] = dict.fromkeys(OLD_KEYS)
@@ -228,9 +234,9 @@ def _check_keys(package: JsonView, manifest: Manifest) -> None:
 
 
 def _compare_keys(entry: object, expected: object, location: str) -> None:
-    """Refuse keys that are not in `expected`.
+    """Refuses keys that are not in `expected`.
 
-    If a list has more items than expected, compare them with the last expected item.
+    If a list has more items than expected, the additional items are compared with the last expected item.
     """
     if isinstance(entry, Mapping) and isinstance(expected, Mapping):
         for key, value in entry.items():
@@ -296,7 +302,7 @@ def _check_together(manifest: Manifest, package: JsonView) -> None:
 
 
 def list_record_resources(package: JsonView) -> list[JsonView]:
-    """The manifest entries of the record files: one for a single file, otherwise one for each part, in order."""
+    """The manifest entries of the record files, in order. A single file has one entry, and each part has its own."""
     resources = [resource for resource in package["resources"] if isinstance(resource["path"], str)]
     records = [
         resource for resource in resources if resource["path"] in RECORD_FILES or PART_NAME.fullmatch(resource["path"])

@@ -79,9 +79,8 @@ _BY_SFUMATO = "This release has no file of weights, so only sfumato can count it
 def make_readme(manifest: Manifest, rows: int, coverage: str = "", *, people_in_counts: int = 0) -> str:
     """Writes the README of a release by the current template, with a sentence about its coverage.
 
-    `people_in_counts` is how many of the `rows` are published in counts instead of records.
-
-    The README follows from the manifest and the records, so that `verify` can write it again.
+    `people_in_counts` is how many of the `rows` are published in counts instead of records. The README depends only on
+    the manifest and the records, so `verify` can write it again.
     """
     naming, data = manifest.naming, manifest.data_file
     if len(manifest.data_files) > 1:  # SQL tools read all files that match a pattern
@@ -183,7 +182,7 @@ def _write_weight_query(manifest: Manifest, example: Value, value_condition: str
 
 
 def _translate_to_r(by_weights: str) -> str:
-    """Writes the same query for R, from its indented lines; empty if there is no query."""
+    """Writes the same query for R, from its indented lines. The result is empty if there is no query."""
     lines = [line for line in by_weights.splitlines() if line.startswith("    ")]
     if not lines:
         return ""
@@ -203,6 +202,9 @@ def _describe_copies(manifest: Manifest) -> str:
 
 
 def _quote_for_shell(text: str) -> str:
-    """Quotes a string as one shell argument, in double quotes unless it has characters that are special in them."""
+    """Quotes a string as one shell argument.
+
+    Double quotes are used, unless the string has characters that are special in double quotes.
+    """
     text = escape_unprintable(text)
     return shlex.quote(text) if any(mark in text for mark in '"$`\\!') else f'"{text}"'

@@ -1,4 +1,4 @@
-"""Opens a release in a directory or a .zip; nothing in it is executed or trusted."""
+"""Opens a release in a directory or a .zip. Nothing in the release is executed or trusted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from sfumato.errors import ReleaseFormatError
 
 
 def find_release_folder(path: Path) -> Path:
-    """The folder with the files of a release: the given one, or one inside if the release was copied from a store."""
+    """The folder with the files of a release.
+
+    This is the given folder. If the release was copied from a store, it is a folder inside.
+    """
     folder = find_files_folder(path)
     if folder != path:
         check_inside(path, folder.name)
@@ -24,7 +27,7 @@ def find_release_folder(path: Path) -> Path:
 
 
 def read_folder(folder: Path) -> Manifest:
-    """Read the manifest of a release directory; refuse missing and unknown files."""
+    """Reads the manifest of a release directory. Refuses missing and unknown files."""
     check_inside(folder, MANIFEST)
     manifest = read_manifest(folder)
     for name in manifest.files:
@@ -40,9 +43,10 @@ def read_folder(folder: Path) -> Manifest:
 
 
 def unpack(path: Path, folder: Path) -> None:
-    """Unpack the .zip of a release.
+    """Unpacks the .zip of a release.
 
-    Only known, uncompressed files are unpacked, so none is larger than it looks or lies outside.
+    Only known, uncompressed files are unpacked. So no file is larger than it looks, and no file lies outside the
+    folder.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -77,7 +81,7 @@ def _is_plain(entry: zipfile.ZipInfo) -> bool:
 
 
 def pack(folder: Path, path: Path) -> None:
-    """Pack a release directory into one .zip; every entry has the same fixed date."""
+    """Packs a release directory into one .zip. Every entry has the same fixed date."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for name in (MANIFEST, *KNOWN_FILES):
             if not (folder / name).exists():

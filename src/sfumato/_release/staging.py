@@ -1,12 +1,12 @@
-"""Builds a release in a private folder beside its target, so that it appears complete or not at all.
+"""Builds a release in a private folder beside its target, so that the release appears complete or not at all.
 
-Everything is written to a hidden directory `.sfumato-*` next to the target, and then renamed. A lock distinguishes a
-live run from a crashed one. The next run to the same target removes the remains of a crashed run. Remains of other
+Everything is written to a hidden directory `.sfumato-*` next to the target, which is then renamed. A lock distinguishes
+a live run from a crashed run. The next run to the same target removes the remains of a crashed run. Remains of other
 targets stay, because not every file system shows the locks of other machines.
 
-The names in the hidden directory record the progress of a run. `ready/NAME` is the complete new release; after the
-exchange it is the old release. If the system cannot exchange in one step, the old release is `aside/NAME` until the new
-release is at the target. If both exist, the old release is moved back.
+The names in the hidden directory record the progress of a run. `ready/NAME` is the complete new release. After the
+exchange, this name has the old release. If the system cannot exchange in one step, the old release is `aside/NAME`
+until the new release is at the target. If both exist, the old release is moved back.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def check_target(target: Path, *, force: bool) -> None:
 
 
 def _check_ending(target: Path) -> None:
-    """Refuse a directory name with the ending of a file, because programs would try to open the directory as a file."""
+    """Refuses a directory name with the ending of a file. Programs would try to open the directory as a file."""
     if target.suffix.lower() in FILE_ENDINGS and target.suffix != ".zip":
         raise TargetError(
             f"{str(target)!r} looks like the name of a file, but a release is a directory; choose a name without "
@@ -75,7 +75,7 @@ def _check_ending(target: Path) -> None:
 
 
 def check_outside(path: Path, what: str) -> None:
-    """Refuse a path inside a release: the file would be published too, and the release would no longer verify."""
+    """Refuses a path inside a release. The file would be published too, and the release would no longer verify."""
     if any(_is_release(folder / MANIFEST) for folder in path.resolve().parents):
         raise TargetError(
             f"{what} {str(path)!r} would lie in a release; keep it in another place.",
@@ -85,7 +85,7 @@ def check_outside(path: Path, what: str) -> None:
 
 
 def _is_release(manifest: Path) -> bool:
-    """Whether this is a release, perhaps an edited one. In doubt it counts as a release."""
+    """Whether this is a release, even an edited one. In doubt, the answer is yes."""
     if not manifest.is_file():
         return False
     try:
@@ -103,7 +103,10 @@ def _make_replace_error(target: Path) -> TargetError:
 
 
 def check_private_file(file: Path | None, target: Path, what: str) -> None:
-    """Refuse a private file that is not writable, or lies in the release and would be published or deleted with it."""
+    """Refuses a private file that is not writable or lies in the release.
+
+    A file in the release would be published or deleted with the release.
+    """
     if file is None:
         return
     if not file.parent.is_dir():
@@ -122,7 +125,10 @@ def check_private_file(file: Path | None, target: Path, what: str) -> None:
 
 
 def _is_replaceable(path: Path) -> bool:
-    """Whether a file is a packed release, or a directory is empty or holds a release and nothing else."""
+    """Whether this is a packed release or a directory without other content.
+
+    The directory may be empty, or hold a release and nothing else.
+    """
     if not path.is_dir():
         return _is_packed_release(path)
     names = {
@@ -141,7 +147,7 @@ def _is_replaceable(path: Path) -> bool:
 
 
 def _is_removable(path: Path) -> bool:
-    """Whether the old content of the target may be removed. A link may be removed, because what it points at stays."""
+    """Whether the old content of the target may be removed. A link may be removed, because its own target stays."""
     return path.is_symlink() or _is_replaceable(path)
 
 
@@ -176,7 +182,7 @@ def make_staging_folder(target: Path) -> Iterator[Path]:
 
 
 def remove_stale(target: Path) -> None:
-    """Remove the remains of crashed runs to a target. These are the staging folders without a lock."""
+    """Removes the remains of crashed runs to a target. These are the staging folders without a lock."""
     for folder in target.parent.glob(f"{PREFIX}*"):
         try:
             with (folder / LOCK).open("r+b") as lock:
@@ -188,7 +194,10 @@ def remove_stale(target: Path) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove one of our staging folders. An old release in it is moved back, or stays there if it cannot be moved."""
+    """Removes one of our staging folders.
+
+    An old release in this folder is moved back. If it cannot be moved, it stays there.
+    """
     ready, aside, removed = folder / READY, folder / ASIDE, folder / "removed"
     with suppress(OSError):
         for ready_path in ready.iterdir() if ready.is_dir() else ():
@@ -210,7 +219,7 @@ def _clear(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a directory to which remote workers may still be writing, because they are unaware of the end."""
+    """Removes a directory to which remote workers may still be writing. They do not know that the run has ended."""
     # The directory is renamed first, so that workers cannot create new files in it.
     renamed_folder = folder.rename(folder.with_name(uuid4().hex))
     shutil.rmtree(renamed_folder, ignore_errors=True)
@@ -219,7 +228,10 @@ def _remove(folder: Path) -> None:
 
 
 def move_into_place(ready: Path, target: Path, folder: Path, *, force: bool) -> None:
-    """Move the built release to the target. Only `force` allows a replacement, and only of a release."""
+    """Moves the built release to the target.
+
+    Only `force` allows a replacement, and only a release may be replaced.
+    """
     sync(*(ready.rglob("*") if ready.is_dir() else ()), ready)
     ready_path = folder / READY / target.name
     ready_path.parent.mkdir()
@@ -240,7 +252,7 @@ def move_into_place(ready: Path, target: Path, folder: Path, *, force: bool) -> 
 
 
 def _replace(ready_path: Path, target: Path, aside: Path) -> None:
-    """Replace the old release. It is checked again at a moment when no other run can change it."""
+    """Replaces the old release. It is first checked again, while no other run can change it."""
     if exchange(ready_path, target):
         if not _is_removable(ready_path):
             exchange(ready_path, target)
@@ -262,7 +274,7 @@ def _replace(ready_path: Path, target: Path, aside: Path) -> None:
 
 
 def place_file(text: str, target: Path, what: str, *, force: bool, mode: int = 0o666) -> None:
-    """Write a small file, complete or not at all. An existing file stays unless it may be replaced."""
+    """Writes a small file, complete or not at all. An existing file stays unless it may be replaced."""
 
     def write(path: Path) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -273,7 +285,7 @@ def place_file(text: str, target: Path, what: str, *, force: bool, mode: int = 0
 
 
 def place_with_writer(write: Callable[[Path], None], target: Path, what: str, *, force: bool) -> None:
-    """Write a file beside its target, and rename it when it is complete."""
+    """Writes a file beside its target, and renames the file when it is complete."""
     remove_stale(target)
     try:
         with make_staging_folder(target) as folder:
@@ -297,7 +309,7 @@ def is_at(target: Path, built_status: os.stat_result) -> bool:
 
 
 def sync(*paths: Path) -> None:
-    """Flush files or directory entries to the disk, so that after a crash no file name refers to incomplete content."""
+    """Flushes files or directory entries to the disk. After a crash, no file name then refers to incomplete content."""
     if len(paths) == 1:
         _sync(*paths)
         return

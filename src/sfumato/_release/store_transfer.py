@@ -1,8 +1,8 @@
-"""Moves releases to and from an object store. A release appears there when its datapackage.json is written.
+"""Moves releases to and from an object store. A release appears in the store when its datapackage.json is written.
 
 The files of one publication lie in a folder `version-*` that is named after their digest and never changes. The
-datapackage.json beside the folder names these files. It is written last, by a single put. A reader of the old release
-therefore sees only old files, or finds one missing, but never a mixture.
+datapackage.json beside the folder names these files. It is written last, by a single put. So a reader of the old
+release sees only old files, or finds that a file is missing. A reader never sees a mixture.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERSION = re.compile(r"version-[0-9a-f]{16}")
 
 
 def check_address(target: Address, *, force: bool) -> None:
-    """Refuse an address that holds a release, or other files; files of an interrupted run are allowed."""
+    """Refuses an address that holds a release or other files. Files of an interrupted run are allowed."""
     if target.suffix == ".zip" or "/" not in target.key:
         raise TargetError(
             f"'{target}' is not a valid address for a release; name a folder in a bucket, without .zip.",
@@ -79,7 +79,7 @@ def is_uploaded(outer_manifest: bytes, target: Address) -> bool:
 def upload(
     built_folder: Path, target: Address, *, force: bool, progress: Callable[[str, int, int | None], None]
 ) -> None:
-    """Upload a release to a store; the previous release is removed after the new one has appeared."""
+    """Uploads a release to a store. The previous release is removed after the new release has appeared."""
     check_address(target, force=force)
     version, outer_manifest = make_outer_manifest(built_folder)
     version_folder, is_new = target / version, not any(name.startswith(f"{version}/") for name in _list_names(target))
@@ -124,7 +124,10 @@ def _has_same_bytes(address: Address, file: Path) -> bool:
 
 
 def find_files_folder(place: Place) -> Place:
-    """The folder with the files of a release: the folder of its datapackage.json, or the folder named there."""
+    """The folder with the files of a release.
+
+    This is the folder of its datapackage.json, or the folder that the datapackage.json names.
+    """
     file = place / MANIFEST
     try:
         if isinstance(file, Path):
@@ -139,7 +142,7 @@ def find_files_folder(place: Place) -> Place:
 
 
 def fetch_manifest(address: Address, folder: Path) -> tuple[Address, Manifest]:
-    """Download the manifest and the tables beside the records; returns the address of the release's files."""
+    """Downloads the manifest and the tables beside the records. Returns the address of the release's files."""
     try:
         files = find_files_folder(address)
         (folder / MANIFEST).write_bytes((files / MANIFEST).read_bytes(LARGEST_MANIFEST))

@@ -30,9 +30,9 @@ GET_AGAIN = "get the release again from its publisher"
 
 
 def check_inside(folder: Path, name: str) -> None:
-    """Refuse names that are not regular files, and links that lead outside the release; missing files are allowed here.
+    """Refuses names that are not regular files, and links that lead outside the release.
 
-    Reading a pipe or a device would never end.
+    Missing files are allowed here. Reading a pipe or a device would never end.
     """
     path = folder / name
     try:
@@ -53,7 +53,7 @@ def check_inside(folder: Path, name: str) -> None:
 
 
 def check_sizes(folder: Path, manifest: Manifest) -> None:
-    """Refuse tables of absurd sizes; unreadable files are refused where they are read."""
+    """Refuses tables of absurd sizes. Unreadable files are refused where they are read."""
     metadata_by_file = {name: _read_metadata(folder / name) for name in manifest.files if name.endswith(".parquet")}
     for name, metadata in metadata_by_file.items():
         if metadata is not None:
@@ -73,7 +73,7 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
 
 
 def check_side_tables(folder: Path, names: Sequence[str]) -> None:
-    """Refuse tables beside the records that have absurd sizes, if the records lie elsewhere."""
+    """Refuses tables of absurd sizes beside the records, if the records lie elsewhere."""
     for name in names:
         metadata = _read_metadata(folder / name)
         if metadata is not None:
@@ -82,7 +82,7 @@ def check_side_tables(folder: Path, names: Sequence[str]) -> None:
 
 
 def _check_parts(manifest: Manifest, records: Sequence[pq.FileMetaData]) -> None:
-    """Check that record files have the same columns, and as many records each as the manifest says."""
+    """Checks that record files have the same columns, and the number of records that the manifest gives for each."""
     if len(records) == 1:
         return
     for name, rows, metadata in zip(manifest.data_files, manifest.file_rows, records, strict=True):
@@ -114,7 +114,7 @@ def _read_metadata(path: Path) -> pq.FileMetaData | None:
 
 
 def check_table(name: str, metadata: pq.FileMetaData, size: int) -> None:
-    """Refuse a file of `size` bytes that claims more content than fits into it."""
+    """Refuses a file that claims more content than fits into its `size` bytes."""
     rows, columns = metadata.num_rows, metadata.num_columns
     if not 0 <= rows <= MOST_ROWS:
         raise ReleaseFormatError(
@@ -152,7 +152,7 @@ def check_table(name: str, metadata: pq.FileMetaData, size: int) -> None:
 
 
 def check_page(name: str, unpacked: int, size: int) -> None:
-    """Refuse a page that would unpack to an absurd number of bytes for the size of its file."""
+    """Refuses a page that would unpack to an absurd number of bytes for the size of its file."""
     if unpacked > max(MOST_SWELLING * size, FEW_BYTES):
         raise ReleaseFormatError(
             f"a page of {name} would unpack to {unpacked:,} bytes, which no release needs; {GET_AGAIN}.",
@@ -162,7 +162,7 @@ def check_page(name: str, unpacked: int, size: int) -> None:
 
 
 def _check_lines(name: str, metadata: pq.FileMetaData | None, max_lines: int, folder: Path) -> None:
-    """Check that a table that is read at once has no more lines than it needs."""
+    """Checks a table that is read at once. It may not have more lines than the release needs."""
     if metadata is None:
         return
     max_lines = min(max_lines, MOST_LINES_PER_BYTE * (folder / name).stat().st_size)

@@ -84,7 +84,7 @@ class PrivacySpec(ABC):
         return self
 
     def adapt_to(self, kind: type[AdaptedSpec]) -> AdaptedSpec | None:
-        """A request of another kind that is at least as strict; None if there is none."""
+        """A request of another kind that is at least as strict. None if there is none."""
         return self if isinstance(self, kind) else None
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
@@ -99,9 +99,9 @@ class PrivacySpec(ABC):
         return self.bound
 
     def find_part_limit(self, share: Fraction) -> Fraction | None:
-        """The largest permitted confidence in a value of one column of a compound, by the value's share.
+        """The largest permitted confidence in a value with this share, in one column of a compound.
 
-        None without a limit.
+        None if there is no limit.
 
         The request is about combinations of values. A value of one column occurs in several combinations.
         """
@@ -224,7 +224,7 @@ class BreachBound(PrivacySpec):
 
     @property
     def person_amplification(self) -> Fraction:
-        """The largest factor by which all published values of a person may multiply an attacker's odds; above 1."""
+        """The largest factor by which all published values of a person may multiply an attacker's odds. Above 1."""
         return self.posterior * (1 - self.prior) / (self.prior * (1 - self.posterior))
 
     @property
@@ -315,7 +315,7 @@ class BreachBoundPerValue(PrivacySpec):
 
     @classmethod
     def from_bounds(cls, values: Sequence[Value], bounds: Sequence[BreachBound | None]) -> Self | None:
-        """The request behind the bounds of a design; None if no value has a requested bound."""
+        """The request behind the bounds of a design. None if no value has a requested bound."""
         pairs = zip(values, bounds, strict=True)
         bounds_by_value = {
             value: bound for value, bound in pairs if bound is not None and bound.belief_bound is not None
@@ -348,7 +348,7 @@ class BreachBoundPerValue(PrivacySpec):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Reads a CSV with the columns value, prior and posterior; an empty value is the missing one."""
+        """Reads a CSV with the columns value, prior and posterior. An empty value stands for the missing value."""
         bounds = {}
         for value, row in read_value_entries(path, ("prior", "posterior")).items():
             try:

@@ -26,7 +26,7 @@ from sfumato.errors import InfeasibleError, SpecError
 
 @dataclass(frozen=True, slots=True)
 class ShareCap(PrivacySpec):
-    """Caps the share of any bucket that each value may have, which is an attacker's confidence from the bucket alone.
+    """Caps the share of each value in any bucket. This share is an attacker's confidence from the bucket alone.
 
     Source: F'-privacy, in which each value has a cap of its own; the cap of an unnamed value is 1.
     Notation: f'_i = cap of value i.
@@ -69,7 +69,7 @@ class ShareCap(PrivacySpec):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Reads a CSV with the columns value and cap; an empty value is the missing one."""
+        """Reads a CSV with the columns value and cap. An empty value stands for the missing value."""
         rows = read_value_entries(path, ("cap",))
         return cls({value: parse_exact(row["cap"].strip(), "a cap") for value, row in rows.items()})
 
@@ -190,7 +190,7 @@ class Diversity(PrivacySpec):
 
     @classmethod
     def from_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
-        """The smallest diversity at which no value is believed beyond the posterior of a bound."""
+        """The smallest diversity that keeps confidence in every value within the posterior of a bound."""
         return cls(math.ceil(1 / bound.posterior))
 
     @classmethod
@@ -242,7 +242,7 @@ class DecoyGroups(PrivacySpec):
 
     @classmethod
     def from_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
-        """The smallest group size at which no value is believed beyond the posterior of a bound."""
+        """The smallest group size that keeps confidence in every value within the posterior of a bound."""
         return cls(math.ceil(1 / bound.posterior))
 
     @property
@@ -268,7 +268,7 @@ class DecoyGroups(PrivacySpec):
         return {"group_size": self.group_size}
 
     def find_part_limit(self, share: Fraction) -> Fraction | None:
-        """Refuses: decoys for combinations do not protect the single columns."""
+        """Refuses, because decoys for combinations do not protect the single columns."""
         raise InfeasibleError(
             "decoys for combinations do not protect the single columns. Name each column with `sensitive=` instead; "
             "each is then protected on its own.",

@@ -23,9 +23,9 @@ def read_declared_domain(column: str, values: Sequence[Value] | Path) -> tuple[V
 
 
 def read_domain(path: Path) -> tuple[str | None, ...]:
-    """Reads a domain file: one value a line, quoted as in CSV where needed; an empty line is the missing value.
+    """Reads a domain file with one value on each line, quoted as in CSV where needed.
 
-    A first line `value` is a header.
+    An empty line is the missing value. A first line `value` is a header.
     """
     format_message = f"the domain file {str(path)!r} cannot be read; check its quotes."
     rows = read_csv_lines(path, SchemaError, format_message, "the domain file", is_list=True)

@@ -28,7 +28,7 @@ class Histogram:
     values: tuple[Value, ...]
     counts: tuple[int, ...]
     axes: tuple[int, ...] = ()
-    """The number of values of each column, if several columns are protected separately; empty for one column."""
+    """The number of values of each column, if several columns are protected separately. Empty for one column."""
     hierarchy: Hierarchy | None = None
     """The hierarchy of the values, if one was declared. Its finest level is `values`."""
     is_declared: bool = False
@@ -39,7 +39,8 @@ class Histogram:
     They are public. Empty without a table.
     """
     coarse_sizes: tuple[ClassSizes, ...] = ()
-    """The same by the columns of each coarse table that is requested; estimates if the table is large."""
+    """The same sizes for each requested coarse table, by its columns. These sizes are estimates if the table is large.
+    """
 
     def __post_init__(self) -> None:
         if len(self.values) != len(self.counts):
@@ -72,7 +73,7 @@ class Histogram:
 
     @classmethod
     def read(cls, path: Path) -> Histogram:
-        """Reads a CSV with the columns value and count; an empty value is the missing one."""
+        """Reads a CSV with the columns value and count. An empty value stands for the missing value."""
         format_message = f"{str(path)!r} must have the columns value and count, with whole numbers as counts."
         try:
             rows = read_csv_records(path, SchemaError, format_message)

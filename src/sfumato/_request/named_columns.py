@@ -11,7 +11,7 @@ from sfumato.errors import SchemaError
 NAMED_COLUMNS = 50
 """The largest number of existing columns named in the message about a missing one."""
 ANY_CHARACTERS = "*"
-"""Stands for any characters in the name of a column; alone, for all columns that have no other role."""
+"""Stands for any characters in the name of a column. Alone, it stands for all columns that have no other role."""
 
 
 def find_matches(pattern: str, columns: Iterable[str]) -> list[str]:

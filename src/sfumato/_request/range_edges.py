@@ -66,7 +66,7 @@ class Ranges:
 
 
 def is_list_of_rising_ranges(labels: Sequence[str]) -> bool:
-    """Whether all texts are names of ranges, and their lower edges rise; `[5,18)` comes before `[18,65)`."""
+    """Whether all texts are names of ranges, and their lower edges rise: `[5,18)` comes before `[18,65)`."""
     matches = [RANGE_LABEL.fullmatch(label) for label in labels]
     edges = [match for match in matches if match is not None]
     if not edges or len(edges) < len(matches):

@@ -53,7 +53,7 @@ ROLE_ARGUMENTS = {
     Role.PERSON: "person",
     Role.DROPPED: "drop",
 }
-"""The argument that gives a column its role; columns are public without one."""
+"""The argument that gives a column its role. Columns without such an argument are public."""
 
 
 class NullPolicy(StrEnum):
@@ -78,7 +78,7 @@ class MergedValues:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The roles of the named columns; every other column of a table is undecided."""
+    """The roles of the named columns. Every other column of a table is undecided."""
 
     roles: Mapping[str, Role]
     domains: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
@@ -90,7 +90,8 @@ class Schema:
     merged_values: Mapping[str, MergedValues] = field(default_factory=dict)
     person_rows: PersonRows = ONE_ROW_EACH
     each_row_is_a_person: bool = False
-    """Whether the data steward states that each row is a different person; this is published, and not checked."""
+    """Whether the data steward states that each row is a different person. The statement is published, but not checked.
+    """
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
     """The hierarchies of columns. The values of a hierarchy are the declared domain of its column."""
     publish_at: Mapping[str, str] = field(default_factory=dict)
@@ -307,7 +308,7 @@ class Schema:
 
     @property
     def person_settings(self) -> tuple[str, PersonRows] | None:
-        """The person column and the rules for the rows of a person; None without a person column."""
+        """The person column and the rules for the rows of a person. None without a person column."""
         return None if self.person_column is None else (self.person_column, self.person_rows)
 
     @property
@@ -343,7 +344,7 @@ class Schema:
         return replace(self, roles=roles)
 
     def list_undecided(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """The columns without a role; call it after `resolve_patterns`."""
+        """The columns without a role. Call this method after `resolve_patterns`."""
         return tuple(name for name in columns if self.get_role(name) is Role.UNDECIDED)
 
     def select_published(self, columns: Iterable[str]) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ class StatedContext:
 
     @classmethod
     def read(cls, path: Path, columns: Sequence[str] | None = ()) -> StatedContext:
-        """Reads a file; refuses unknown sections, keys and columns, because their text would be lost.
+        """Reads a file. Refuses unknown sections, keys and columns, because their text would be lost.
 
         If `columns` is None, the columns are not known yet, and any column may be named.
         """

@@ -50,7 +50,7 @@ NOTICE_CODES = (
     "bound-breached",
     "one-valued-groups",
 )
-"""The codes of notices about any table and any plan; each mechanism lists the codes of its own remarks."""
+"""The codes of notices about any table and any plan. Each mechanism lists the codes of its own remarks."""
 
 
 class Grade(StrEnum):

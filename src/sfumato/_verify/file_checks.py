@@ -38,7 +38,7 @@ def verify_folder(folder: Path, apply_each: FileMapper = map, *, own_release: Re
 
     `apply_each` may read several files at once. Files are read only if the digests are right, because damaged files may
     be unreadable. Files that this process just wrote are read while their digests are computed. `own_release` is the
-    release in these files; what it estimated for the README is not estimated again.
+    release in these files. Its estimates for the README are used again.
     """
     json = load_json(folder)
     try:

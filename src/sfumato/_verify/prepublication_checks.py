@@ -103,8 +103,8 @@ def compute_part_posteriors(cell: Sequence[ValueRetention], number: int) -> Iter
     """The largest posterior of each value of one column in a sub-table, by Bayes' rule with the sub-table's counts.
 
     A record of x is kept with weight n(x)p, and redrawn with weight n(x)(1-p), into y with probability d(y). So
-    relative to d(y), the weight of y is that of all redrawn records plus n(y)p / d(y), which has no limit if y is never
-    drawn.
+    relative to d(y), the weight of y is the weight of all redrawn records plus n(y)p / d(y). This weight has no limit
+    if y is never drawn.
     """
     keys = [split_value(value_retention.value)[number] for value_retention in cell]
     by_part = _sum_by_key(

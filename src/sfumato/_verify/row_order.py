@@ -2,9 +2,9 @@
 
 Every record gets labels that do not depend on its position. They are the part of the original with its public columns,
 the most frequent true value of people with these public columns, and the published value. A record that is unique on
-its public columns has its own place and its own true value. Records that share public columns have the same label, so
-no one needs to know which record belongs to which person. In a proper shuffle every order of the labels is equally
-likely.
+its public columns has its own place and its own true value. Records that share public columns have the same label. So
+the check does not need to know which record belongs to which person. In a proper shuffle every order of the labels is
+equally likely.
 
 For each label, two numbers are compared with their distribution in a proper shuffle. The bounds hold for any number of
 records:
@@ -17,8 +17,8 @@ places. A cosine of a random place is strictly sub-Gaussian with the variance 1.
 1939).
 
 The first rows are also compared with the first and the last rows of the original, with an exact probability. The
-probabilities of a false alarm add up to at most one in a million. Each kind of label, and the first rows, get an equal
-part of this, and all numbers of a kind share the part equally.
+probabilities of a false alarm add up to at most one in a million. Each kind of label gets an equal part of this
+probability, and so do the first rows. All numbers of one kind share its part equally.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ def plan(
 
 def _explain_ignored_target(target_options: TargetOptions) -> None:
     if target_options.error or target_options.at:
-        render.show_notice(err, "`error=` and `at=` need `prior=` and `posterior=`; without these they are ignored.")
+        render.show_notice(err, "`error=` and `at=` are ignored, because they need `prior=` and `posterior=`.")
 
 
 def _print_plan(
@@ -318,14 +318,12 @@ def verify(
     ] = None,
     hierarchy: Annotated[
         list[str] | None,
-        typer.Option(
-            "--hierarchy", metavar="COL=FILE", help="Needed with --original if groups of a level were published."
-        ),
+        typer.Option("--hierarchy", metavar="COL=FILE", help="Needed with --original if groups replace the values."),
     ] = None,
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Check a release: files, columns, domain and the exact guarantee; with --original, also against the table."""
+    """Check a release: files, columns, domain and the exact guarantee. --original also compares it with the table."""
     files = {name: Path(file) for name, file in parse_assignments(hierarchy or (), HIERARCHY_FORM)}
     with render.show_fetching(err, release, quiet=print_options.is_silent):
         verification = sfumato.verify(
@@ -347,7 +345,7 @@ def verify(
 
 @contextmanager
 def _create_directory(path: Path) -> Iterator[str]:
-    """Creates a directory, and removes it again if something fails."""
+    """Creates a directory. Removes the directory again if the following work fails."""
     try:
         path.mkdir()
     except OSError as error:

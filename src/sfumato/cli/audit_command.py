@@ -74,7 +74,7 @@ class AuditOptions(OptionGroup):
     hierarchy: Annotated[
         list[str],
         typer.Option(
-            "--hierarchy", metavar="COL=FILE", help="Needed if the release has groups of a level. Repeatable."
+            "--hierarchy", metavar="COL=FILE", help="Needed if the release has groups instead of values. Repeatable."
         ),
     ] = field(default_factory=list)
     encoding: Encoding = "utf-8"
@@ -151,7 +151,7 @@ def audit(
 
 
 def _report_failed_check(dossier: Dossier) -> NoReturn:
-    """Stops because the release does not keep its guarantee, or the audit cannot tell whether it does."""
+    """Stops, because the release breaks its guarantee or the audit cannot decide whether the release keeps it."""
     from sfumato._risk.attackers.self_test import SELF_TEST_CHECK  # noqa: PLC0415 - takes long to load
 
     failed = dossier.failed_checks[0]

@@ -20,7 +20,7 @@ from sfumato.cli.option_group import LIST_HELP, LIST_MARK, split_list
 from sfumato.errors import SpecError
 
 MERGED_OPTIONS = ("public", "identifier", "drop")
-"""Lists of columns. The command line adds columns to the lists of the file, and may give a column another role."""
+"""Lists of columns. The command line adds columns to these lists of the file, and may give a column another role."""
 
 PERSON_ROWS = ("rows_per_person", "surplus", "one_row")
 ROWS_ARE_PERSONS = "each_row_is_a_person"
@@ -55,7 +55,7 @@ def make_epilog(name: str) -> str | None:
 
 
 class Command(TyperCommand):
-    """A command whose options take lists, with --help in its last panel, and with its running time under --verbose."""
+    """A command whose options take lists. Its help has --help in the last panel. --verbose prints the running time."""
 
     def __init__(self, *arguments: Any, epilog: str | None = None, **settings: Any) -> None:
         super().__init__(*arguments, epilog=epilog, **settings)
@@ -63,7 +63,7 @@ class Command(TyperCommand):
             self.epilog = "\n\n".join(filter(None, (LIST_HELP, epilog)))
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Splits the lists of the command line; those of a request file are lists already."""
+        """Splits the lists of the command line. The lists of a request file are split already."""
         rest = super().parse_args(ctx, args)
         for option in filter(takes_list, self.params):
             if is_given(ctx, option.name):
@@ -87,10 +87,10 @@ class Command(TyperCommand):
 
 
 class RequestCommand(Command):
-    """A command that accepts a request file instead of a table; options on the command line override the file."""
+    """A command that accepts a request file instead of a table. Options on the command line override the file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Reads from the file the settings that the command line leaves open."""
+        """Reads the settings that are not on the command line from the file."""
         table_name = self.make_parser(ctx).parse_args(args=list(args))[0].get(TABLE)
         if not isinstance(table_name, str) or not table_name.lower().endswith(TOML):
             rest = super().parse_args(ctx, args)
@@ -126,7 +126,7 @@ class RequestCommand(Command):
 
 
 def _find_wrong_key(ctx: typer.Context, error: typer.BadParameter, file: RequestFile) -> Exception:
-    """The error for a value that no option accepts: of a key, if the value is from the file."""
+    """The error for a value that no option accepts. If the value is from the file, the error names its key."""
     name = str(getattr(error.param, "name", None))
     if name not in file.settings or is_given(ctx, name):
         return error
@@ -139,7 +139,7 @@ def _find_wrong_key(ctx: typer.Context, error: typer.BadParameter, file: Request
 
 
 def _decide_rows(ctx: typer.Context) -> None:
-    """Lets an option about persons on the command line replace all options about persons in the file."""
+    """Ignores all options about persons in the file if the command line has such an option."""
     if any(is_given(ctx, name) for name in PERSON_ROWS):
         _reset(ctx, PERSON_ROWS)
     if is_given(ctx, ROWS_ARE_PERSONS):
@@ -156,7 +156,10 @@ def _reset(ctx: typer.Context, names: Sequence[str]) -> None:
 
 
 def _decide_roles(ctx: typer.Context, columns_by_role: Mapping[str, Sequence[str]]) -> None:
-    """Removes a column from the file's lists where the command line gives it another role; two roles stay an error."""
+    """Removes a column from the file's lists if the command line gives the column another role.
+
+    Two roles on the command line, or two roles in the file alone, are still an error.
+    """
     for role, own in columns_by_role.items():
         others = {name for other, names in columns_by_role.items() if other != role for name in names}
         ctx.params[role] = [name for name in ctx.params[role] if name in own or name not in others]

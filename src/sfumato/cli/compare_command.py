@@ -34,7 +34,7 @@ POSTERIOR, WEAKEST = "posterior", "99/100"
 
 @dataclass(frozen=True)
 class AimOptions(OptionGroup):
-    """The criterion of a comparison, and the attacker whose gain is shown; a request file cannot set these."""
+    """The criterion of a comparison, and the attacker whose gain is shown. A request file cannot set these options."""
 
     PANEL: ClassVar = GUARANTEE_PANEL
 
@@ -43,7 +43,7 @@ class AimOptions(OptionGroup):
         typer.Option(
             "--at-gain",
             metavar="R",
-            help="Compare at an equal gain of an attacker, such as 5% more correct guesses, not an equal posterior.",
+            help="Compare at an equal gain for an attacker (such as 5% more correct guesses), not an equal posterior.",
         ),
     ] = None
     attacker: Annotated[
@@ -51,7 +51,7 @@ class AimOptions(OptionGroup):
         typer.Option(
             "--attacker",
             metavar="F|C|P|O|L",
-            help="The attacker, who knows: frequencies, one public column, all, others' values too, only the release.",
+            help="What the attacker knows: frequencies, one public column, all, also others' values, only the release.",
             autocompletion=lambda: ["F", "C", "P", "O", "L"],
         ),
     ] = "P"

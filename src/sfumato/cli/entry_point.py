@@ -16,7 +16,7 @@ class PandasBlocker(MetaPathFinder):
     """Pretends that pandas is not installed.
 
     pyarrow loads an installed pandas at its first conversion, which takes a quarter of a second. Only the command
-    `export` and Spark make data frames; when Spark is loaded, pandas is available again.
+    `export` and Spark make data frames. When Spark is loaded, pandas is available again.
     """
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:

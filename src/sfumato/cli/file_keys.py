@@ -32,7 +32,7 @@ USUAL_SECTIONS = {
 """The section of a key that the file does not have yet."""
 OTHER_SECTION = "protection"
 ROLE_LISTS = ("sensitive", "public", "identifier", "drop")
-"""The lists that give columns a role; no column may be in two."""
+"""The lists that give columns a role. A column may be in only one of these lists."""
 GROWING_LISTS = (*ROLE_LISTS, "keep", "text", "missing")
 """The lists to which advice adds entries, and which it never replaces."""
 ADVICE_TO_DRAFT = {
@@ -49,13 +49,13 @@ class _NamedKey:
 
     text: str
     section: str = ""
-    """The section where the key stands; empty if the text needs none."""
+    """The section of the key. Empty if the text names no section."""
     other_change: str = ""
     """A further change of the file that the key needs."""
 
 
 def name_keys(sentence: str, file: RequestFile) -> str:
-    """Replaces each argument between backquotes by its key; neighbours in one section name it once."""
+    """Replaces each argument between backquotes by its key. Neighbouring keys of one section name the section once."""
     for advice, replacement in ADVICE_TO_DRAFT.items():
         sentence = sentence.replace(advice, replacement)
     matches = [match for match in ARGUMENT.finditer(sentence) if match["name"] is not None]
@@ -74,7 +74,7 @@ def name_keys(sentence: str, file: RequestFile) -> str:
 
 
 def _format_argument(name: str, value_text: str, file: RequestFile) -> _NamedKey:
-    """An argument as a key and its section; an argument that is no key becomes an option."""
+    """An argument as a key and its section. An argument without a key becomes an option."""
     key = find_option_name(name)
     column_section = {option: section for section, option in COLUMN_SECTIONS.items()}.get(key)
     if name != REQUIREMENT and column_section is None and key not in list_keys():
@@ -95,7 +95,7 @@ def _format_argument(name: str, value_text: str, file: RequestFile) -> _NamedKey
 
 
 def _format_setting(key: str, value: object, section: str, file: RequestFile) -> _NamedKey:
-    """A key with its value; entries are added to a list of the file, and removed from lists of another role."""
+    """A key with its value. Entries are added to a list of the file, and removed from lists of other roles."""
     entries = list(value) if isinstance(value, list | tuple) else [value]
     removals = [
         f", and remove {', '.join(map(_format_value, listed))} from {other}"
@@ -112,7 +112,7 @@ def _format_setting(key: str, value: object, section: str, file: RequestFile) ->
 
 
 def _list_column_lines(option: str, values: Mapping[object, object], file: RequestFile) -> Iterator[str]:
-    """The line of each column; a section cannot have two lines of one column."""
+    """The line of each column. A section cannot have two lines for one column."""
     present_values = dict(map(split_assignment, file.settings.get(option, ())))
     for column, value in values.items():
         instead = " in place of its present line" if present_values.get(str(column), value) != value else ""
@@ -120,7 +120,7 @@ def _list_column_lines(option: str, values: Mapping[object, object], file: Reque
 
 
 def _join_lines(lines: Iterator[str] | Sequence[str]) -> str:
-    """Joins lines of a file in a sentence, so that nobody takes several for one."""
+    """Joins lines of a file in a sentence, so that readers see where each line ends."""
     first, *others = lines
     if not others:
         return first
@@ -129,7 +129,7 @@ def _join_lines(lines: Iterator[str] | Sequence[str]) -> str:
 
 
 def _format_requirement(call: ast.Call, sections: Mapping[str, str]) -> _NamedKey:
-    """A requirement as the keys that make it; `BreachBound(...)` as their names alone."""
+    """The keys that state a requirement, with their values. `BreachBound(...)` gives only the names of its keys."""
     kind = {kind.__name__: kind for kind in REQUIREMENT_KINDS}[ast.unparse(call.func)]
     section = sections.get(kind.FLAGS[0].name, OTHER_SECTION)
     arguments = [ast.literal_eval(argument) for argument in call.args]

@@ -18,14 +18,14 @@ from sfumato.cli.option_group import join_list
 from sfumato.mechanisms import REGISTRY
 
 OTHER_NAMES = {"domains": "domain", "hierarchies": "hierarchy", "master": "spark_master"}
-"""Arguments whose option has another name; mechanisms declare such names themselves."""
+"""Arguments whose option has another name. Mechanisms declare such names for their own options."""
 LIST_ARGUMENTS = (
     *("sensitive", "compound", "identifier", "drop", "keep", "text", "missing"),
     *("public", "values", "fail_on"),
 )
-"""Arguments whose option takes a list with commas, in which a text with a comma is quoted."""
+"""Arguments whose option takes a list with commas. A text that has a comma is quoted in this list."""
 LAST_ASCII = 0x7F
-"""Up to here, a character is one byte; a shell takes `\\x` for a byte."""
+"""Characters up to this code are one byte. A shell reads `\\x` as one byte."""
 REQUIREMENT = "spec"
 """The argument whose options depend on the kind of requirement."""
 _QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
@@ -46,7 +46,7 @@ def name_flags(sentence: str) -> str:
 
 
 def _format_argument(name: str, value_text: str) -> str:
-    """Formats one argument as options; a value that is not Python, such as COL, stays unchanged."""
+    """Formats one argument as options. A value that is not Python, such as COL, stays unchanged."""
     flag = format_flag(find_option_name(name))
     if not value_text:
         return flag
@@ -64,7 +64,7 @@ def _format_argument(name: str, value_text: str) -> str:
 
 
 def _quote(text: str) -> str:
-    r"""Quotes a text for a shell; bash and zsh read what cannot be printed as an escape: `$'first\x0asecond'`."""
+    r"""Quotes a text for a shell. bash and zsh read an unprintable character as an escape: `$'first\x0asecond'`."""
     if is_printable(text):
         return shlex.quote(text)
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
@@ -87,7 +87,7 @@ def find_option_name(argument: str) -> str:
 
 
 def _format_requirement(call: ast.Call) -> str:
-    """Formats `BreachBound('1/10', '1/3')` as its options, and `BreachBound(...)` as their names alone."""
+    """Formats `BreachBound('1/10', '1/3')` as options with values, and `BreachBound(...)` as names of options only."""
     kind = {kind.__name__: kind for kind in REQUIREMENT_KINDS}[ast.unparse(call.func)]
     arguments = [ast.literal_eval(argument) for argument in call.args]
     if arguments == [...]:

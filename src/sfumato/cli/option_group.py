@@ -23,12 +23,12 @@ _LIST_ITEM = re.compile(r"""(?:^|,\ *)(?:"(?P<quoted>(?:[^"]|"")*)"\ *(?=,|\Z)|(
 
 
 def list_option(name: str, metavar: str, help_text: str) -> Any:
-    """Declares an option for several names or texts; the command splits its arguments at commas."""
+    """Declares an option for several names or texts. The command splits the arguments of the option at commas."""
     return typer.Option(name, metavar=metavar + LIST_MARK, help=help_text)
 
 
 def split_list(text: str) -> list[str]:
-    """Splits a list at its commas; an item with a comma is quoted as in CSV, and spaces after a comma are ignored."""
+    """Splits a list at its commas. An item with a comma is quoted as in CSV. Spaces after a comma are ignored."""
     return [
         match["plain"] if match["quoted"] is None else match["quoted"].replace('""', '"')
         for match in _LIST_ITEM.finditer(text)
@@ -50,7 +50,7 @@ class OptionGroup:
     """Options that belong together. A group is one parameter of the command, and one panel of its help."""
 
     PANEL: ClassVar[str | None] = None
-    """The title of the panel; None for the panel of options without their own panel."""
+    """The title of the panel. None for the panel of options without their own panel."""
 
     @classmethod
     def list_parameters(cls) -> Iterator[Parameter]:

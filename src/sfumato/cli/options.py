@@ -248,7 +248,7 @@ class GuaranteeOptions(OptionGroup):
     PANEL: ClassVar = GUARANTEE_PANEL
 
     given: OptionValues
-    """The value of each option by its parameter; None if the option is missing."""
+    """The value of each option by its parameter. None if the option is missing."""
 
     @classmethod
     def list_parameters(cls) -> Iterator[Parameter]:
@@ -438,7 +438,10 @@ class ReleaseOptions(OptionGroup):
     ] = None
 
     def find_target(self) -> Path:
-        """The place of the release; checked after the names in the request, which are the first thing to correct."""
+        """The place of the release.
+
+        The place is checked after the names in the request, because users should correct wrong names first.
+        """
         if self.target is None:
             raise TargetError("name a place for the release (`out='release'`).", code="no-target")
         return self.target

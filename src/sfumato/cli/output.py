@@ -32,7 +32,7 @@ err = GuardedConsole(stderr=True, emoji=False)
 
 
 def print_json(entries: JsonView) -> None:
-    """Prints one JSON document; its sentences name options, or keys of the request file."""
+    """Prints one JSON document. Its sentences name options, or keys of the request file."""
     document = name_arguments_in_json({"format": JSON_FORMAT, **entries})
     typer.echo(escape_json(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False, default=str)))
 

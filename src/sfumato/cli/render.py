@@ -1,4 +1,4 @@
-"""Prints the results of commands in a terminal; with `--json`, none of this is used."""
+"""Prints the results of commands in a terminal. With `--json`, commands do not use this module's layout."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def show_notices(console: Console, notices: Sequence[Notice]) -> None:
 
 
 def show_broken_plugins(console: Console) -> None:
-    """Reports plug-ins that failed to load; all other mechanisms work."""
+    """Reports plug-ins that failed to load. All other mechanisms work."""
     for plugin in list_broken_plugins():
         show_notice(console, plugin.sentence)
 

@@ -55,7 +55,7 @@ class ReleaseErrorPrediction(Capability, Generic[DesignT]):
     ABILITY = "predict errors from a release alone"
 
     predict_record_variances: Callable[[DesignT, SideContents | None], tuple[Floats, Floats] | None]
-    """The variance that one record adds to the count of each value: if it has this value, and if it has another.
+    """The variance that one record adds to the count of each value: if it has this value, and if it has another value.
 
     The other values are assumed to be equally frequent. The second argument has the contents of buckets or crowds, if
     there are any. The variance is not finite for a value that cannot be counted. The result is None if the error
@@ -206,7 +206,7 @@ class CoarseCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class CrowdCounts(Capability, Generic[PlanT]):
-    """Publishes counts of people with equal public columns, with a noise that looks at no record.
+    """Publishes counts of people with equal public columns, with noise that does not depend on any record.
 
     The engine counts the people and adds the noise. The mechanism never sees a count.
     """
@@ -237,7 +237,10 @@ class CrowdAttackModel(Capability, Generic[DesignT]):
     list_noise_probabilities: Callable[[DesignT], Floats]
     """The probabilities of the noise of one count, from the most negative number to the most positive one."""
     list_moved_probabilities: Callable[[DesignT], Floats]
-    """The probabilities that the noise of a crowd moves 0, 1, 2, ... units, which is half the sum of its sizes."""
+    """The probabilities that the noise of a crowd moves 0, 1, 2, ... units.
+
+    Moved units are half the sum of the absolute noise.
+    """
     compute_count_likelihoods: Callable[[DesignT, Counts], Floats]
     """The likelihood of each value (columns) of some people (rows), up to a factor for each person.
 

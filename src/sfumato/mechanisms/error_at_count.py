@@ -17,7 +17,7 @@ class ErrorAtCount:
     """The standard error of a count of this size, divided by the count.
 
     The counted records are all records with one value in a random subset of rows. Only values with enough records can
-    have such a count. The error is None if there is no such value, or if its error is unknown.
+    have such a count. The error is None if no value has enough records, or if the error is unknown.
     """
 
     count: float

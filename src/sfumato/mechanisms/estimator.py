@@ -70,7 +70,7 @@ class Moments:
     notes: Sequence[str | None] = ()
     """A caution beside each estimate; empty where there is none."""
     is_own_note: bool = False
-    """Whether the notes are about these numbers themselves, and not about numbers computed from them."""
+    """Whether the notes apply only to these numbers, and not to numbers computed from these."""
     chances: Floats | None = None
     """The probabilities of a hit for a counted record (first line) and for another record (second line), among `most -
     least` records. They exist for counts that are estimated from hits (a sum of two binomials), and are NaN
@@ -192,7 +192,7 @@ class SumPiece:
     squared_tally: Tally
     """The tally weighted by z². For a count every z is 1, and this is the same object as `first`."""
     is_positive: bool = False
-    """Whether no z is negative, so that certain bounds are known. A count can omit this field."""
+    """Whether all z are 0 or more, so that certain bounds are known. A count can omit this field."""
 
     @property
     def has_bounds(self) -> bool:

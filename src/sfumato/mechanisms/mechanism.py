@@ -183,7 +183,7 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
         return (AttackModel,) if self.crowd_counts is None else (AttackModel, CrowdAttackModel)
 
     def check_attackable(self) -> None:
-        """Raises MissingCapabilityError if the attack success would be unknown, or known for some people only."""
+        """Raises MissingCapabilityError if the attack success would be unknown for all people, or for some of them."""
         for capability in self.attack_capabilities:
             self.require(capability)
 

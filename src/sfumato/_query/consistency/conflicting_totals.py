@@ -27,7 +27,10 @@ def check_exact(values: Floats, variances: Floats) -> None:
 
 
 def check_remainders(sums: SumConstraints, remainders: Floats, has_free: Mask) -> None:
-    """Rejects a total that its exact cells exceed, or that they do not reach if there are no other cells."""
+    """Rejects a total that its cells cannot have.
+
+    The exact cells may exceed the total. Or all cells are exact, and their sum is below the total.
+    """
     wrong = np.flatnonzero((remainders < 0) | ((remainders > 0) & ~has_free))
     if not len(wrong):
         return
@@ -111,7 +114,7 @@ class _Parts:
         return np.bincount(parts, weights=family.totals, minlength=self.part_count).astype(np.float64)
 
     def find_outside(self, family: Family, other: Family, parts: Counts) -> Mask:
-        """Marks the parts in which a family has cells that the other family lacks."""
+        """Marks the parts in which the first family has cells that the other family lacks."""
         is_outside = np.zeros(self.part_count, dtype=np.bool_)
         is_outside[parts[family.labels[(family.labels >= 0) & (other.labels < 0)]]] = True
         return is_outside
@@ -128,14 +131,17 @@ def _describe_totals(family: Family, chosen: Mask, total: float) -> str:
 
 
 def explain_equations(sums: SumConstraints, remainders: Floats) -> QueryError:
-    """Makes the error for totals that no table can have, even with negative numbers, from the remaining differences."""
+    """Makes the error for totals that no table can have, even with negative numbers.
+
+    The conflicting totals are found from the remaining differences.
+    """
     return _explain_joint_conflict(
         sums, np.flatnonzero(np.abs(remainders) > np.abs(remainders).max() / 1000).tolist(), ""
     )
 
 
 def check_feasible(rest: SumConstraints, sums: SumConstraints) -> None:
-    """Rejects totals that no table without negative numbers can have, and names a small set of conflicting totals."""
+    """Rejects totals that would need negative numbers. The error names a small set of conflicting totals."""
     involved = _find_conflict(rest, np.arange(len(rest.totals)))
     if not len(involved):
         return
@@ -148,10 +154,10 @@ def check_feasible(rest: SumConstraints, sums: SumConstraints) -> None:
 
 
 def _find_conflict(rest: SumConstraints, numbers: Counts) -> Counts:
-    """The totals that take part in a conflict; none if they are compatible.
+    """The totals that take part in a conflict. The list is empty if the totals are compatible.
 
-    A linear program minimises the distance of the sums to the totals without negative cells. Totals with a multiplier
-    of zero do not take part in the conflict.
+    A linear program without negative cells minimises the distance between the sums and the totals. A total with a
+    multiplier of zero does not take part in the conflict.
     """
     from scipy import sparse  # noqa: PLC0415 - only a conflict needs scipy
     from scipy.optimize import linprog  # noqa: PLC0415

@@ -54,16 +54,22 @@ class AnswerCells:
     columns: tuple[str, ...]
     """The columns of the answer that may occur in known totals."""
     keys: Sequence[Key | None]
-    """The values of each cell in these columns; None for the records of a group that are in no row of the answer."""
+    """The values of each cell in these columns.
+
+    The value is None for records of a group that are in no row of the answer.
+    """
     estimates: Sequence[Estimate]
     public_columns: tuple[str, ...]
     groups: Sequence[Key]
     """The public group of each cell: its values in the public columns."""
     records: Mapping[Key, float]
-    """The number of records in each public group. It is exact, because public columns are published unchanged."""
+    """The number of records in each public group.
+
+    The number is exact, because public columns are published unchanged.
+    """
 
     def adjust(self, adjustment: Adjustment, totals: Sequence[KnownTotals] = ()) -> Floats:
-        """Computes a number for each cell, so that every public group adds up to its records and known totals hold."""
+        """Computes a number for each cell. Every public group then adds up to its records, and known totals hold."""
         families = [self._make_record_sums(), *(item.make_family(self.columns, self.keys) for item in totals)]
         values = np.array([item.value for item in self.estimates], dtype=np.float64)
         adjusted_values = adjustment.find(values, self._compute_variances(), families)
@@ -97,7 +103,7 @@ class AnswerCells:
         )
 
     def _compute_variances(self) -> Floats:
-        """The variance of each cell. It is 0 only for an exact cell."""
+        """The variance of each cell. Only exact cells have the variance 0."""
         if any(
             estimate.standard_error is None or estimate.moments.unbiased_value is not None
             for estimate in self.estimates

@@ -18,9 +18,7 @@ from sfumato.errors import InternalError
 
 MOST_STEPS = 200
 CLOSE = 1e-9
-"""If the product of a cell and its pull, in units of the cell's variance, is below this, one of the two counts as
-zero.
-"""
+"""A cell or its pull counts as zero if their product, in units of the cell's variance, is below this."""
 STAY_INSIDE = 0.995
 LEAST_REACH = 1e-3
 REFINEMENTS = 4
@@ -94,7 +92,10 @@ class _Program:
 
 
 def find_nearest_table(values: Floats, variances: Floats, sums: SumConstraints) -> Floats:
-    """Finds the table without negative numbers that is nearest to the estimates. A table with these sums must exist."""
+    """Finds the table without negative numbers that is nearest to the estimates.
+
+    A table with these sums must exist.
+    """
     program = _Program(values, variances, sums)
     errors = np.sqrt(variances)
     state = _State(np.maximum(values, errors), np.zeros(len(sums.totals)), 1 / errors)

@@ -1,4 +1,7 @@
-"""Reads totals that the analyst knows from elsewhere, in a CSV with columns of the answer and a column `total`."""
+"""Reads totals that the analyst knows from elsewhere.
+
+The totals are in a CSV with columns of the answer and a column `total`.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,11 @@ Key = tuple[Value, ...]
 
 @dataclass(frozen=True)
 class KnownTotals:
-    """Known totals of the cells with given values in some columns of the answer."""
+    """Known totals of cells. Each total belongs to given values in some columns of the answer."""
 
     columns: tuple[str, ...]
     totals_by_key: Mapping[tuple[str, ...], float]
-    """The total of each combination of values in the spelling of the CSV. A missing value is an empty string."""
+    """The total of each combination of values, spelled as in the CSV. A missing value is an empty string."""
     source: str
     """The name of the source, such as its file."""
 

@@ -1,8 +1,8 @@
-"""Finds the nearest table that adds up, with any signs, by generalised least squares (calibration).
+"""Finds the nearest table that adds up, by generalised least squares (calibration). Cells may be negative.
 
 Source: Deville and Särndal 1992, the linear method. Minimise the sum of (x - value)² / variance over all tables x with
-the given sums. The result is linear in the estimates, so it is unbiased if the totals are right and the variances are
-taken as known.
+the given sums. The result is linear in the estimates. So it is unbiased if the totals are right and the variances are
+treated as known.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 RIDGE = 1e-9
-"""The addition to the diagonal of a system with possibly redundant equations."""
+"""A small number that is added to the diagonal of a system whose equations may be redundant."""
 SMALLEST_WEIGHT = 1e-6
 """The smallest weight of a cell, as a share of the largest weight."""
 
@@ -47,10 +47,10 @@ class Calibration:
     sums: SumConstraints
 
     def compute_coefficients(self, cell: int) -> Floats:
-        """The factors of the estimates in a calibrated cell, which is their sum plus a known number.
+        """The factors of the estimates in a calibrated cell.
 
-        With them, the covariance of the estimates gives the error of the cell. Exact cells are part of the known
-        number.
+        The cell is a sum of factors times estimates and a known number. These factors and the covariance of the
+        estimates give the error of the cell. Exact cells are part of the known number.
         """
         coefficients = np.zeros(len(self.values))
         if self.variances[cell] == 0:
@@ -62,17 +62,17 @@ class Calibration:
         return np.where(self.variances > 0, coefficients, 0.0)
 
     def compute_uncorrelated_error(self, cell: int) -> float:
-        """The standard error of a cell if the errors of the estimates are uncorrelated.
+        """The standard error of a cell, assuming that the errors of the estimates are uncorrelated.
 
-        Estimates of several values in the same public group are correlated. Often they add up by themselves, and then
-        this standard error is too small. Estimates of one value in different groups are uncorrelated, unless records
-        were dealt to buckets.
+        Estimates of several values in the same public group are correlated. Often these estimates add up already, and
+        then this standard error is too small. Estimates of one value in different groups are uncorrelated, unless
+        records were dealt to buckets.
         """
         return math.sqrt(float((self.compute_coefficients(cell) ** 2 * self.variances).sum()))
 
 
 def calibrate(values: Floats, variances: Floats, families: Sequence[Family]) -> Calibration:
-    """The table with the given sums that is nearest to the estimates, each cell weighted by its variance.
+    """The nearest table to the estimates that has the given sums. Each cell is weighted by its variance.
 
     Cells without variance stay unchanged.
     """
@@ -89,13 +89,16 @@ def calibrate(values: Floats, variances: Floats, families: Sequence[Family]) -> 
 
 
 def moderate_variances(variances: Floats) -> Floats:
-    """The variances as weights. The smallest weights are raised until numbers of all sizes can be computed."""
+    """The variances as weights.
+
+    The smallest weights are raised so that numbers of very different sizes can be computed together.
+    """
     least = SMALLEST_WEIGHT * float(variances.max(initial=0.0))
     return np.where(variances > 0, np.maximum(variances, least), 0.0)
 
 
 def remove_rounding(table: Floats, may_move: Mask, sums: SumConstraints) -> tuple[Floats, Floats]:
-    """Removes rounding differences between a table and its sums. Also returns the differences with other causes."""
+    """Removes rounding differences between a table and its sums. Also returns differences with other causes."""
     multipliers, remainder = solve_multipliers(sums, may_move.astype(np.float64), sums.totals - sums.add_up(table))
     return table + np.where(may_move, sums.spread(multipliers), 0.0), remainder
 
@@ -103,9 +106,9 @@ def remove_rounding(table: Floats, may_move: Mask, sums: SumConstraints) -> tupl
 def solve_multipliers(
     sums: SumConstraints, weights: Floats, changes: Floats, refinements: int = 60
 ) -> tuple[Floats, Floats]:
-    """Multipliers that change the sums as requested if cells move by their weights.
+    """Multipliers that change the sums as requested. Each cell moves in proportion to its weight.
 
-    Also returns the unreachable part.
+    Also returns the part of the request that no multipliers can reach.
     """
     solve = make_solver(sums, weights, RIDGE)
     multipliers, remainder = np.zeros(len(changes)), changes
@@ -118,9 +121,9 @@ def solve_multipliers(
 
 
 def make_solver(sums: SumConstraints, weights: Floats, ridge: float) -> Callable[[Floats], Floats]:
-    """Returns a function that turns changes of the sums into multipliers, if cells move by their weights.
+    """Returns a function that turns changes of the sums into multipliers. Cells move in proportion to their weights.
 
-    The sets of one family share no cell. So the largest family is solved by division, and only the other families by
+    The sets of one family share no cell. So the largest family is solved by division. Only the other families need
     elimination.
     """
     from scipy import sparse  # noqa: PLC0415 - most answers do without it

@@ -33,7 +33,7 @@ ZERO_CELL_WEIGHT = 0.1
 
 
 def make_consistent(values: Floats, variances: Floats, families: Sequence[Family]) -> Floats:
-    """Finds the table without negative numbers, with the given sums, that is nearest to the estimates.
+    """Finds the nearest table to the estimates that has the given sums and no negative numbers.
 
     Each cell is weighted by its variance. Cells without variance stay unchanged.
     """
@@ -60,7 +60,7 @@ def make_consistent(values: Floats, variances: Floats, families: Sequence[Family
 
 
 def _find_nearest_table(values: Floats, variances: Floats, rest: SumConstraints, sums: SumConstraints) -> Floats:
-    """The nearest table of cells that can all move."""
+    """Finds the nearest table if every cell can move."""
     multipliers, lifted = np.zeros(len(rest.totals)), values
     if not len(multipliers) or not rest.size:
         return np.maximum(0.0, values)
@@ -84,7 +84,7 @@ def _compute_remainder(rest: SumConstraints, lifted: Floats) -> Floats:
 
 
 def _sweep_families(values: Floats, variances: Floats, rest: SumConstraints, multipliers: Floats) -> Floats:
-    """Solves for the multipliers of one family after the other, given the multipliers of the other families."""
+    """Solves for the multipliers of each family in turn. The multipliers of the other families stay fixed."""
     family_multipliers = rest.split(multipliers)
     spread = [family.spread(item) for family, item in zip(rest.families, family_multipliers, strict=True)]
     for number, family in enumerate(rest.families):
@@ -95,9 +95,9 @@ def _sweep_families(values: Floats, variances: Floats, rest: SumConstraints, mul
 
 
 def _solve_family(values: Floats, variances: Floats, family: Family) -> Floats:
-    """The number for each set that shifts the set's cells so that they add up to the set's total.
+    """For each set, the number that shifts its cells so that they add up to the set's total.
 
-    It starts with all cells, and drops cells that become negative until there are none. The dropped cells are zero.
+    The search starts with all cells. It sets cells to zero as long as shifted cells are negative.
     """
     is_above = np.ones(len(values), dtype=np.bool_)
     lifts = np.zeros(len(family.totals))
@@ -118,7 +118,7 @@ def _solve_family(values: Floats, variances: Floats, family: Family) -> Floats:
 def _take_newton_step(
     lifted: Floats, variances: Floats, rest: SumConstraints, multipliers: Floats, remainder: Floats
 ) -> Floats:
-    """Takes one Newton step for all multipliers, only as far as it approaches the totals."""
+    """Takes one Newton step for all multipliers. The step ends where it no longer approaches the totals."""
     missing = float(np.abs(remainder).max() / max(1.0, float(np.abs(rest.totals).max())))
     weights = np.where(lifted > 0, variances, min(ZERO_CELL_WEIGHT, missing) * variances)
     direction, _ = solve_multipliers(rest, weights, remainder, refinements=1)

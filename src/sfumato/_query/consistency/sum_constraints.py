@@ -26,7 +26,7 @@ class Family:
     """Disjoint sets of cells, each with the total of its cells."""
 
     labels: Counts
-    """The number of the set of each cell; -1 for a cell in no set."""
+    """The number of the set that contains each cell. -1 for a cell in no set."""
     totals: Floats
     title: str
     """The name of all totals, such as "the totals of sex"."""
@@ -48,14 +48,14 @@ class Family:
         return set_sums.astype(np.float64)  # without cells, the sums would be integers
 
     def spread(self, numbers: Floats) -> Floats:
-        """The number of the set of each cell; 0 for a cell in no set."""
+        """The number of the set that contains each cell. 0 for a cell in no set."""
         if not len(numbers):
             return np.zeros(len(self.labels))
         spread_numbers: Floats = np.where(self.labels >= 0, numbers[self.labels], 0.0)
         return spread_numbers
 
     def restrict(self, cells: Mask, totals: Floats) -> Family:
-        """The same sets with fewer cells and other totals."""
+        """The same sets, with fewer cells and other totals."""
         return Family(self.labels[cells], totals, self.title, self.describe_total)
 
 
@@ -136,7 +136,7 @@ def make_checked_sums(values: Floats, variances: Floats, families: Sequence[Fami
 
 
 def is_near(one: Floats | float, other: Floats | float, tolerance: float) -> Mask:
-    """Whether rounding explains the difference of numbers."""
+    """Whether rounding alone explains the difference of two numbers."""
     is_close: Mask = np.abs(np.subtract(one, other)) <= tolerance * np.maximum(
         1.0, np.maximum(np.abs(one), np.abs(other))
     )

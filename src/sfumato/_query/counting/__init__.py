@@ -1,1 +1,1 @@
-"""Counts published values, with DuckDB for one question, and with Arrow and bitmaps for thousands of questions."""
+"""Counts published values. DuckDB counts for one question. Arrow and bitmaps count for thousands of questions."""

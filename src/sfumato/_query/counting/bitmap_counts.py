@@ -1,7 +1,8 @@
-"""Counts by bitmaps, with one bit for each record and condition. Bits are combined by AND and counted for each symbol.
+"""Counts by bitmaps, with one bit for each record and condition.
 
-The records of a block are sorted by symbol, and each symbol starts at a machine word. Counting the bits of a range of
-words then gives the number of selected records with that symbol.
+AND combines the bits, and the set bits are counted for each symbol. The records of a block are sorted by symbol, and
+each symbol starts at a machine word. Counting the bits in a range of words then gives the number of selected records
+with that symbol.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def split_combinations(work: Workload, wheres: Iterable[int], word_count: int) -
 def arrange_records(
     work: Workload, block: Block, index: Places, wheres: Sequence[int]
 ) -> tuple[list[Codes], dict[int, Mask]]:
-    """The codes and ranges of the records at each index. An index after the last record satisfies no condition."""
+    """The codes and ranges of the records at each index. An index past the last record satisfies no condition."""
     used = {number for where in wheres for number in work.wheres[where]}
     columns = {work.atoms[number].column for number in used}
 
@@ -112,7 +113,7 @@ def arrange_records(
 def arrange_bits(
     work: Workload, block: Block, index: Places, wheres: Sequence[int]
 ) -> Iterator[tuple[list[int], BitWords]]:
-    """Yields some combinations at a time, with a bit for each index: whether the record satisfies the combination."""
+    """Yields some combinations at a time. A bit for each index says whether the record satisfies the combination."""
     codes, ranges = arrange_records(work, block, index, wheres)
     word_count = -(-len(index) // WORD_BITS)
     batch_size = max(min(COMBINATION_BATCH, LINES_MEMORY // (8 * max(word_count, 1))), 1)
@@ -162,7 +163,7 @@ def count_row_symbols(
 
 
 def select_records(work: Workload, block: Block, where: int) -> npt.NDArray[np.int64]:
-    """The row numbers of the records of a block that satisfy a combination of at least one condition."""
+    """The row numbers of a block's records that satisfy a combination. A combination has at least one condition."""
     first, *others = (compute_mask(work, number, block.codes, block.ranges) for number in work.wheres[where])
     mask = first
     for other in others:
@@ -181,7 +182,7 @@ def compute_mask(work: Workload, number: int, codes: Sequence[Codes], ranges: Ma
 def count_members(
     work: Workload, block: Block, places_by_where: Mapping[int, Sequence[int]]
 ) -> Iterator[tuple[int, int, Sequence[int], Counts]]:
-    """Yields each combination with its number of records, and the number of their sets with each requested value."""
+    """Yields each combination, its number of records, and how many of their sets have each requested value."""
     places = sorted({place for wanted_places in places_by_where.values() for place in wanted_places})
     sets = dict(zip(places, pack_columns(block.published_codes, places), strict=True))
     word_count = -(-block.rows // WORD_BITS)

@@ -27,7 +27,10 @@ def split_rows(rows: int) -> Iterator[slice]:
 
 
 def compute_keys(block: Block, columns: Sequence[int], shape: Sequence[int], rows: slice) -> Codes:
-    """The cells of some records, in the narrowest type, because operations on equal types use vector instructions."""
+    """The cells of some records, in the narrowest type.
+
+    Operations on equal types use vector instructions.
+    """
     kind = np.min_scalar_type(int(compute_volume(shape)) - 1)
     cell_keys = np.zeros(rows.stop - rows.start, dtype=kind)
     for place, (column, size) in enumerate(zip(columns, shape, strict=True)):
@@ -41,9 +44,9 @@ def compute_keys(block: Block, columns: Sequence[int], shape: Sequence[int], row
 
 
 def list_cells(work: Workload, wheres: Sequence[int], shape: Sequence[int]) -> tuple[Places, Places]:
-    """The cells of each combination of conditions on all these columns, and the numbers of the cells.
+    """The cells of each combination of conditions, and the numbers of these cells.
 
-    No condition is a range.
+    Every combination has conditions on all these columns. No condition is a range.
     """
     codes = [[work.atoms[number].codes for number in work.wheres[where]] for where in wheres]
     products = [list(product(*code_lists)) for code_lists in codes]

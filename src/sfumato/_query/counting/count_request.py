@@ -11,7 +11,7 @@ from sfumato._records.sql_quoting import format_plain_value, quote_name, write_e
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Lower and upper limits of a public column; a limit of None does not apply."""
+    """Lower and upper limits of a public column. A limit of None does not apply."""
 
     at_least: Scalar = None
     above: Scalar = None
@@ -35,7 +35,7 @@ None is a missing value.
 class CountQuery:
     """Counts the records that satisfy conditions on public columns and have one of the values.
 
-    Without values, it counts all records that satisfy the conditions, and the count is exact.
+    Without values, all records that satisfy the conditions are counted. This count is exact.
     """
 
     where: Mapping[str, Condition] = field(default_factory=dict)

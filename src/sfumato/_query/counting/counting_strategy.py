@@ -1,9 +1,9 @@
 """Chooses the fastest way to count each combination of conditions: cubes, tables of cells, or bitmaps.
 
 A cube costs the same for any number of queries. So columns that are queried together share a cube as long as the cube
-stays small. If one set of columns has many combinations but a cube is too expensive, a table maps each cell to its
+stays small. A cube may be too expensive for a set of columns with many combinations. A table then maps each cell to its
 query. If the tables of several column sets have two columns in common, records are first filtered by these columns.
-Bitmaps count all other combinations, and always count ranges and long lists.
+Bitmaps count all other combinations. Ranges and long lists always use bitmaps.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from sfumato._query.counting.shared_conditions import Workload
 LARGEST_CUBE = 1 << 20
 """The largest cube that combines columns, in cells including symbols."""
 MOST_CELLS = 1 << 25
-"""The largest number of cells of all cubes (256 MiB). All tables together may have a quarter of this number."""
+"""The largest number of cells of all cubes (256 MiB). The limit for all tables together is a quarter of this number."""
 LARGEST_TABLE = 1 << 22
 """The largest table, in cells."""
 MOST_TRIED = 64
-"""The number of cubes with which a merge is tried. Trying thousands of cubes would take too long."""
+"""The number of cubes that are tried for a merge. Trying thousands of cubes would take too long."""
 MOST_CELLS_READ = 64
-"""Bitmaps count combinations with longer lists than this."""
+"""Combinations with longer lists than this are counted by bitmaps."""
 
 # These costs were measured on one core in nanoseconds. Only their ratios matter.
 CELL, RECORD, RECORD_AND_COLUMN = 1.0, 2.2, 0.15
@@ -46,12 +46,12 @@ CellCounter = Cube | CellLookup | SharedPair
 
 @dataclass(frozen=True, eq=False)
 class CountingStrategy:
-    """The selected cubes and tables, and the combinations that are left to the bitmaps."""
+    """The selected cubes and tables, and the combinations that bitmaps count."""
 
     cell_counters: Sequence[CellCounter]
     bitmap_wheres: Sequence[int]
     sizes: Sequence[int]
-    """The number of codes of each column for which cubes and tables have room."""
+    """The number of codes for which cubes and tables have room, by column."""
 
     def has_room(self, block: Block) -> bool:
         """Whether all codes of a block fit."""
@@ -59,7 +59,7 @@ class CountingStrategy:
 
 
 def choose_strategy(work: Workload, wheres: Sequence[int], symbols: int, block: Block) -> CountingStrategy:
-    """Chooses how to count in blocks like this one. Codes outside the queries are counted only if they occur."""
+    """Chooses how to count in blocks like this one. Codes that no query names are counted only if they occur."""
     pricing = _Pricing(work, symbols, block)
     listed = {number for number, atom in work.atoms.items() if len(atom.codes) != 1}
     short = [where for where in wheres if listed.isdisjoint(work.wheres[where]) or _is_short(work, where)]
@@ -139,7 +139,10 @@ class _Pricing:
         return min(self.price_table(columns, wheres), by_bitmaps) if self.select_fitting([columns]) else by_bitmaps
 
     def choose_tables(self, grouped: Mapping[Columns, Sequence[int]], *, has_bitmaps: bool) -> list[Columns]:
-        """The column sets that get a table: those for which a table costs less, or all if this costs less in total."""
+        """The column sets that get a table.
+
+        These are the sets for which a table costs less. If tables for all sets cost less in total, all sets get one.
+        """
         fitting = self.select_fitting(grouped)
         prices = {columns: self.price_table(columns, grouped[columns]) for columns in fitting}
         by_bitmaps = {columns: self.price_bitmaps(columns, grouped[columns]) for columns in fitting}
@@ -156,7 +159,7 @@ class _Pricing:
         return fitting if sum(prices.values()) - shared < mixed else cheaper
 
     def select_fitting(self, several: Iterable[Columns]) -> list[Columns]:
-        """The column sets whose tables fit into memory, small tables first."""
+        """The column sets whose tables fit into memory. Small tables come first."""
         fitting_columns, room = [], float(MOST_CELLS)
         for columns in sorted(several, key=lambda candidate: (compute_volume(self.get_shape(candidate)), candidate)):
             size = compute_volume(self.get_shape(columns))
@@ -166,7 +169,10 @@ class _Pricing:
         return fitting_columns
 
     def choose_shared_pairs(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Pair, list[Columns], float]]:
-        """Pairs of columns that select records first, with the column sets that contain the pair and the saved cost."""
+        """Pairs of columns that select records first.
+
+        Each has the column sets that contain the pair, and the saved cost.
+        """
         pairs_by_columns: dict[Pair, dict[Columns, set[Pair]]] = {}
         for columns, wheres in grouped.items():
             for pair in combinations(columns, 2):
@@ -200,7 +206,7 @@ class _Pricing:
         return (1 - share) * sum(prices[columns] for columns in pairs_by_columns) - first
 
     def build_covers(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Columns, list[Columns]]]:
-        """Column sets whose cubes stay small, with the column combinations that each cube answers."""
+        """Column sets whose cubes stay small. Each has the column combinations that its cube answers."""
         covers: list[tuple[Columns, list[Columns]]] = []
         for columns in sorted(grouped, key=lambda candidate: (self.count_cells(candidate), candidate)):
             first = max(len(covers) - MOST_TRIED, 0)

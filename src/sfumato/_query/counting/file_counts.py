@@ -1,6 +1,7 @@
-"""Counts the records in the files of a release. All files are counted on this machine, or each file where it is stored.
+"""Counts the records in the files of a release.
 
-Everything that is sent can be pickled. So an engine can count each file, and the counts are added up.
+All files are counted on this machine, or an engine counts each file where the file is stored. Everything that is sent
+to an engine can be pickled. The counts of all files are added up.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ class RecordFiles:
 
 @dataclass(frozen=True, eq=False)
 class FileCounter:
-    """The conditions of a workload, with the reader of published values. It can count any files of a release."""
+    """The conditions of a workload, with the reader of published values.
+
+    A workload can count any files of a release.
+    """
 
     work: Workload
     read: RecordReader
@@ -65,7 +69,7 @@ class FileCounter:
         )
 
     def count_symbols(self, size: int, files: Sequence[File]) -> Counts:
-        """For each condition, the number of its records with each symbol."""
+        """For each condition, the number of its records by symbol."""
         rows, make = count_rows(files), BlockMaker(self.work, self.read)
         counting = SymbolCounter(self.work, size)
         _process_batches(lambda batch: counting.add(make(batch)), self._read_batches(files), rows)
@@ -74,7 +78,7 @@ class FileCounter:
     def count_members(
         self, size: int, places_by_where: Mapping[int, Sequence[int]], files: Sequence[File]
     ) -> tuple[Counts, Counts]:
-        """For each condition, the number of records, and the number of their sets that contain each listed member."""
+        """For each condition, its number of records, and how many of their sets contain each listed member."""
         conditions = len(self.work.wheres)
         counts, rows = np.zeros((conditions, size), dtype=np.int64), np.zeros(conditions, dtype=np.int64)
         make, lock = BlockMaker(self.work, self.read), Lock()
@@ -90,7 +94,7 @@ class FileCounter:
         return counts, rows
 
     def count_group_members(self, size: int, numbering: RowNumbering, groups: int, files: Sequence[File]) -> Counts:
-        """For each group of records, the number of sets with each member, and last the number of records."""
+        """For each group of records, the number of sets with each member. The last column is the number of records."""
         counts = np.zeros((groups, size + 1), dtype=np.int64)
         for batch in self._read_batches(files):
             numbers, members = numbering(batch), self.read(batch)
@@ -102,7 +106,7 @@ class FileCounter:
         return counts
 
     def read_blocks(self, files: Sequence[File]) -> list[Block]:
-        """Reads the records as codes, because codes take fewer bytes than counts by bucket."""
+        """Reads the records as codes. Codes take fewer bytes than counts by bucket."""
         return [*map(BlockMaker(self.work, self.read), self._read_batches(files))]
 
 

@@ -1,9 +1,8 @@
 """Answers thousands of counts in one pass over a release.
 
-A query is a set of sensitive values and a condition for each of some public columns. `shared_conditions` splits the
-queries into the conditions that they share, and `record_blocks` reads the release once as codes. `file_counts` counts
-the published values for each condition, in the fastest way that `counting_strategy` finds. All counts then become
-estimates at once.
+A query has a set of sensitive values, and conditions on some public columns. `shared_conditions` finds the conditions
+that queries share. `record_blocks` reads the release once as codes. `counting_strategy` finds the fastest way to count.
+`file_counts` counts the published values for each condition in this way. All counts then become estimates at once.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def count_many(
     method: str | None = None,
     records: RecordFiles | None = None,
 ) -> Estimates:
-    """Answers many counts in one pass over the release, with the same results as `count` for each.
+    """Answers many counts in one pass over the release. The results equal those of `count` for each query.
 
     The folder has the tables beside the records. It also has the records, unless `records` gives their location and
     engine.
@@ -90,9 +89,9 @@ def count_many(
 
 
 def _group_by_wheres(work: Workload) -> Iterator[tuple[list[Places], list[Places] | None]]:
-    """Yields the value sets that share conditions, with the queries of each value set in the same order.
+    """Yields the value sets that share conditions. The queries of each value set are in the same order.
 
-    An estimator processes the records of a condition once for all these sets. Without sets it does not process them.
+    An estimator processes a condition's records once for all these sets. Without sets, it does not process the records.
     """
     groups_by_wheres: dict[bytes, tuple[list[Places], list[Places]]] = {}
     for group, places in _group_by_set(work):
@@ -106,7 +105,7 @@ def _group_by_wheres(work: Workload) -> Iterator[tuple[list[Places], list[Places
 
 
 def _group_by_set(work: Workload) -> Iterator[tuple[Places, Places | None]]:
-    """Yields the queries of each value set, by their conditions."""
+    """Yields the queries of each value set, with their conditions."""
     order = np.lexsort((work.where_numbers, work.set_numbers))
     present, starts = np.unique(work.set_numbers[order], return_index=True)
     for number, group in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
@@ -115,26 +114,26 @@ def _group_by_set(work: Workload) -> Iterator[tuple[Places, Places | None]]:
 
 @dataclass(frozen=True, eq=False)
 class BlockCounter:
-    """Counts the records of a workload's conditions block by block, and adds up the counts of files."""
+    """Counts the records of a workload's conditions block by block. Adds up the counts of all files."""
 
     work: Workload
     manifest: Manifest
     records: RecordFiles
     schema: pa.Schema
     has_all_members: bool = False
-    """Whether all members of sets are counted, and not only the requested members."""
+    """Whether to count all members of sets. If false, only the requested members are counted."""
 
     def _make_file_counter(self, read: RecordReader) -> FileCounter:
         return FileCounter(self.work, read, self.manifest.protected_columns, self.schema)
 
     def count_symbols(self, read: RecordReader, size: int) -> Counts:
-        """For each condition, the number of its records with each symbol."""
+        """For each condition, the number of its records by symbol."""
         return reduce(np.add, self.records.count_files(partial(self._make_file_counter(read).count_symbols, size)))
 
     def count_members(
         self, read: RecordReader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
     ) -> tuple[Counts, Counts]:
-        """For each condition, the number of records, and the number of their sets that contain each needed member."""
+        """For each condition, its number of records, and how many of their sets contain each needed member."""
         work, conditions = self.work, len(self.work.wheres)
         all_places = range(len(self.manifest.domain)) if self.has_all_members else ()
         places_by_where: list[set[int]] = [set(all_places) for _ in range(conditions)]
@@ -155,24 +154,24 @@ class BlockCounter:
         return counts, rows
 
     def count_group_members(self, read: RecordReader, size: int, groups: pa.Table) -> Counts:
-        """For each row of a small table with some public columns, the members of the sets of its records.
+        """For each row of a small table of public columns, counts the members in the sets of the row's records.
 
-        The last column has the number of its records.
+        The last column has the number of the row's records.
         """
         counter = FileCounter(self.work, read, (*self.manifest.protected_columns, *groups.column_names), self.schema)
         count = partial(counter.count_group_members, size, RowNumbering.of(groups), groups.num_rows)
         return reduce(np.add, self.records.count_files(count))
 
     def number_rows(self, table: pa.Table, groups: pa.Table) -> Places:
-        """For each row of a small table, the row of another one that has the same values; -1 without one."""
+        """For each row of a small table, the row of another table with the same values. -1 if no row has them."""
         return RowNumbering.of(groups).number_table(table)
 
     def find_whole_groups(
         self, groups: pa.Table, people: Counts, others: pa.Table, other_people: Counts
     ) -> tuple[Places, Places]:
-        """The groups of which each condition selects all people, condition after condition.
+        """For each condition, the groups of which it selects all people.
 
-        The people of a group are records, or are counted in another small table, which has all public columns.
+        The people of a group are records, or another small table counts them. That table has all public columns.
         """
         numbering, conditions, size = RowNumbering.of(groups), list(self.work.atoms), groups.num_rows
         other_groups = numbering.number_table(others)
@@ -190,7 +189,7 @@ class BlockCounter:
         return list_whole_groups(self.work, are_selected, size)
 
     def find_rows(self, table: pa.Table, rows: int) -> tuple[Places, Places]:
-        """The rows of a small table that satisfy each condition, and the first position of each condition."""
+        """For each condition, the rows of a small table that satisfy it. Also the first position of each condition."""
         return find_selected_rows(self.work, table, rows)
 
     def load_records(self, read: RecordReader) -> MemoryRecords:
@@ -224,7 +223,7 @@ class BlockCounter:
 
 @dataclass(frozen=True, eq=False)
 class MemoryRecords:
-    """All records of a release, or some of them, in memory."""
+    """All records of a release in memory, or some of these records."""
 
     work: Workload
     block: Block
@@ -235,7 +234,7 @@ class MemoryRecords:
         return self.block.published_codes
 
     def count_codes(self, codes: Codes, size: int) -> Counts:
-        """For each condition, the number of its records with each code."""
+        """For each condition, the number of its records by code."""
         # A narrow type is used, because counts for thousands of conditions and kinds need much memory and none exceeds
         # the number of records.
         kind = np.int32 if self.block.rows < 1 << 31 else np.int64
@@ -250,7 +249,7 @@ class MemoryRecords:
                 yield places, np.unique(self.work.where_numbers[group]).tolist()
 
     def iter_bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
-        """Yields some conditions at a time, with a bit for each index: whether the record satisfies the condition."""
+        """Yields some conditions at a time. A bit for each index says whether the record satisfies the condition."""
         return bitmap_counts.arrange_bits(self.work, self.block, index, wheres)
 
     def select(self, rows: Places, codes: Codes) -> MemoryRecords:
@@ -262,7 +261,7 @@ class MemoryRecords:
         )
 
     def count_condition(self, where: int, size: int) -> Counts:
-        """The number of records of one condition with each code."""
+        """The number of one condition's records by code."""
         published_codes = self.block.published_codes
         if self.work.wheres[where]:
             published_codes = published_codes[bitmap_counts.select_records(self.work, self.block, where)]

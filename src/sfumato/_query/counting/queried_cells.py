@@ -1,7 +1,6 @@
-"""Counts only the queried cells. A table maps each cell of some columns to its query, if there is one.
+"""Counts only the queried cells. A table maps each cell of some columns to its query, if a query names the cell.
 
-The cost does not depend on the number of combinations or symbols, because the records of other cells are skipped at
-once.
+The cost does not depend on the number of combinations or symbols, because all other records are skipped at once.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class CellLookup:
         self.columns, self.shape, self.wheres, self.symbols = columns, shape, wheres, symbols
         asked_keys, self.sizes = list_cells(work, wheres, shape)
         self.cells, self.numbers = np.unique(asked_keys, return_inverse=True)
-        """The queried cells, and the number of each cell of each combination among the queried cells."""
+        """The queried cells. Also, for each combination, the numbers of its cells among the queried cells."""
         self.cell_count = len(self.cells)
         self.lookup_table = np.full(
             int(compute_volume(shape)), self.cell_count, dtype=np.min_scalar_type(self.cell_count)
@@ -38,7 +37,7 @@ class CellLookup:
         return self.cell_count * self.symbols
 
     def count(self, block: Block) -> Counts:
-        """The number of records of a block in each of these cells, by symbol."""
+        """For each of these cells, the number of a block's records by symbol."""
         cell_counts = [np.zeros(0, dtype=np.int64)]
         for rows in split_rows(block.rows):
             numbers = self.lookup_table.take(compute_keys(block, self.columns, self.shape, rows))
@@ -57,7 +56,7 @@ class CellLookup:
 
 
 class SharedPair:
-    """Combinations on several column sets with two common columns. These two columns select the records first."""
+    """Combinations on several column sets that share two columns. These two columns select the records first."""
 
     def __init__(self, pair: tuple[int, int], shape: tuple[int, int], lookups: Sequence[CellLookup]) -> None:
         self.pair, self.shape, self.lookups = pair, shape, lookups
@@ -68,7 +67,7 @@ class SharedPair:
             self.is_asked[codes[pair[0]] * shape[1] + codes[pair[1]]] = True
 
     def count(self, block: Block) -> Counts:
-        """The number of records of a block in each cell of each column set, by symbol."""
+        """For each cell of each column set, the number of a block's records by symbol."""
         row_numbers = [np.zeros(0, dtype=np.int64)]
         for rows in split_rows(block.rows):
             row_numbers.append(

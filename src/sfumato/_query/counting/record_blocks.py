@@ -35,7 +35,7 @@ class Block:
     codes: Sequence[Codes]
     """The code of each record, for each queried column."""
     ranges: Mapping[int, Mask]
-    """For each range condition (by its number), whether each record satisfies the condition."""
+    """For each range condition, by its number: whether each record satisfies the condition."""
     published_codes: Codes
     """The symbol or the bucket of each record, or a row of zeros and ones for each set."""
 
@@ -53,7 +53,7 @@ def read_record_schema(paths: Sequence[File], manifest: Manifest) -> pa.Schema:
 
 
 def count_rows(paths: Sequence[File]) -> int:
-    """The number of records. For an unread file in a store, it is the largest possible number."""
+    """The number of records. For a file in a store that was not read yet, the largest possible number."""
     rows = 0
     for path in paths:
         try:
@@ -68,7 +68,7 @@ def count_rows(paths: Sequence[File]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class BlockMaker:
-    """Turns batches into blocks with the queried columns and the published values that the reader needs."""
+    """Turns batches into blocks. A block has the queried columns and the published values that the reader needs."""
 
     work: Workload
     read: RecordReader

@@ -1,4 +1,4 @@
-"""Finds the row of a small table that has the same values as a record in some public columns."""
+"""Finds, for each record, the row of a small table that has the same values in some public columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sfumato.errors import ReleaseFormatError
 class RowNumbering:
     """Numbers records by the rows of a small table. It can be used as a reader of published values.
 
-    A row is found column by column: its beginning has a number among the different beginnings of the table's rows.
+    A row is found column by column. Each beginning of a row has a number among the different beginnings.
     """
 
     names: Sequence[str]
@@ -30,7 +30,7 @@ class RowNumbering:
 
     @classmethod
     def of(cls, table: pa.Table) -> RowNumbering:
-        """The numbering by the rows of a table, in which no row occurs twice."""
+        """Makes the numbering from the rows of a table. No row may occur twice."""
         numbers, values, beginnings = np.zeros(table.num_rows, dtype=np.int64), [], []
         for name in table.column_names:
             column = _get_array(table, name)
@@ -42,7 +42,7 @@ class RowNumbering:
         return cls(table.column_names, values, beginnings, rows)
 
     def number_table(self, table: pa.Table) -> Indices:
-        """The row of this table for each row of another table; -1 without one."""
+        """For each row of another table, the equal row of this table. -1 if there is no equal row."""
         numbers, is_known = self._number([_get_array(table, name) for name in self.names], table.num_rows)
         return np.where(is_known, numbers, -1)
 

@@ -20,9 +20,9 @@ LARGEST_TABLE = 1 << 22
 
 
 def find_selected_rows(work: Workload, table: pa.Table, rows: int) -> tuple[Indices, Indices]:
-    """The rows that satisfy each combination of conditions, one combination after the other.
+    """For each combination of conditions, the rows that satisfy it.
 
-    The second array has the first position of each combination, and last the number of positions.
+    The second array has the first position of each combination. Its last item is the number of positions.
     """
     selected: list[Indices] = [np.zeros(0, dtype=np.int64)] * len(work.wheres)
     (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
@@ -43,10 +43,10 @@ def find_selected_rows(work: Workload, table: pa.Table, rows: int) -> tuple[Indi
 
 
 def list_whole_groups(work: Workload, are_selected: Mapping[int, Mask], groups: int) -> tuple[Indices, Indices]:
-    """The groups that each combination of conditions selects, given the groups that each condition selects.
+    """For each combination of conditions, the groups that it selects. The groups of each condition are given.
 
     A combination selects everybody in a group if each of its conditions does. The second array has the first position
-    of each combination, and last the number of positions.
+    of each combination. Its last item is the number of positions.
     """
     everything = np.ones(groups, dtype=np.bool_)
     selected = [
@@ -74,7 +74,7 @@ def _look_up_rows(  # noqa: PLR0913, PLR0917 - the combinations, the rows, and t
     wheres: list[int],
     selected: list[Indices],
 ) -> None:
-    """Finds the rows of combinations of single values in the same columns, with a table of all combinations."""
+    """Finds the rows for combinations of single values in the same columns. It uses a table of all combinations."""
     codes = np.array([[work.atoms[atom].codes[0] for atom in work.wheres[where]] for where in wheres], dtype=np.int64)
     codes = codes.reshape(-1, len(columns))
     occurs = (codes < np.array(shape)).all(axis=1)  # no row has any other combination

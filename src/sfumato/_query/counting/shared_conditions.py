@@ -35,8 +35,8 @@ _COMPARABLE_TYPES: Mapping[str, tuple[type, ...]] = {
 class QueriedColumn:
     """A public column that occurs in a query.
 
-    Its codes number the queried values, first in order of mention and finally in their own order. The next code stands
-    for the missing value, and the last code for all other values.
+    Its codes number the queried values. The numbers follow the order of mention first, and finally the values' own
+    order. The next code stands for the missing value, and the last code for all other values.
     """
 
     name: str
@@ -59,7 +59,7 @@ class QueriedColumn:
         return len(self.codes_by_value) + 2
 
     def encode(self, value: Scalar) -> int | None:
-        """The code of a value. It is -1 for the missing value (coded later), and None for an impossible value."""
+        """The code of a value. -1 for the missing value, which is coded later. None for an impossible value."""
         if value is None:
             return -1
         converted = self.convert(value)
@@ -68,9 +68,8 @@ class QueriedColumn:
     def put_in_order(self) -> list[int]:
         """Renumbers the queried values in their own order, as in releases.
 
-        Returns the new codes; that of the missing value is last.
-
-        If queries name all values of a column, the numbers in the file are then the codes.
+        Returns the new codes. The missing value's code is last. If queries name all values of a column, these codes
+        equal the numbers in the file.
         """
         order = sorted(self.codes_by_value)  # type: ignore[type-var]
         place = {value: code for code, value in enumerate(order)}
@@ -79,7 +78,7 @@ class QueriedColumn:
         return [*ordered_codes, self.missing_code]
 
     def convert(self, value: Scalar) -> Scalar:
-        """Converts the value to the column's type; None if impossible."""
+        """Converts the value to the column's type. None if this is impossible."""
         self.check(value)
         if pa.types.is_integer(self.kind) and not isinstance(value, int):
             is_whole = math.isfinite(value) and value == int(value)  # type: ignore[arg-type]
@@ -95,7 +94,7 @@ class QueriedColumn:
         return converted + 0.0 if isinstance(converted, float) else converted  # zero has one sign
 
     def check(self, value: Scalar) -> None:
-        """Rejects a value whose type does not fit the column, because this is a mistake and not a count of zero."""
+        """Rejects a value whose type does not fit the column. Such a value is a mistake, and not a count of zero."""
         kind = find_field_type(self.kind) or ""
         is_bool = isinstance(value, bool) and kind != "boolean"
         is_moment = isinstance(value, datetime.datetime) and kind == "date"
@@ -113,7 +112,7 @@ COLUMN_SHIFT = 32
 
 @dataclass(frozen=True)
 class Atom:
-    """One condition, given by the codes that satisfy it or by a range."""
+    """One condition. It is a list of codes that satisfy it, or a range."""
 
     column: int
     codes: tuple[int, ...] = ()
@@ -122,7 +121,10 @@ class Atom:
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Distinct conditions, their combinations, the value sets, and the numbers of both for each query."""
+    """Distinct conditions, their combinations, and the value sets.
+
+    Each query has the numbers of its combination and set.
+    """
 
     columns: Sequence[QueriedColumn]
     atoms: Mapping[int, Atom]
@@ -134,7 +136,7 @@ class Workload:
     set_numbers: Places
 
     def select_part(self, first: int, last: int) -> tuple[Workload, Places]:
-        """The queries with some of the combinations, and the numbers of these queries."""
+        """The queries that have some of the combinations, and the numbers of these queries."""
         if first == 0 and last >= len(self.wheres):
             return self, np.arange(len(self.where_numbers))
         queries = np.flatnonzero((self.where_numbers >= first) & (self.where_numbers < last))
@@ -177,7 +179,7 @@ class _QueryReader:
         self.set_numbers: dict[tuple[Value, ...] | None, int] = {}
 
     def read_query(self, query: CountQuery) -> tuple[int, int]:
-        """The numbers of the query's combination of conditions and of its value set."""
+        """The numbers of the query's combination and value set."""
         atom_numbers = self.numbers_by_condition
         if self.levels and any(str(name).lower() in self.levels for name in query.where):
             query = self._resolve_levels(query)
@@ -200,7 +202,7 @@ class _QueryReader:
         return where, set_number
 
     def _resolve_levels(self, query: CountQuery) -> CountQuery:
-        """The query with conditions on levels of the sensitive column replaced by values."""
+        """Replaces conditions on levels of the sensitive column by values."""
         values = None if query.values is None else self._find_places(_make_value_tuple(query.values))
         places = list(range(len(self.places))) if values is None else values.tolist()
         where: dict[str, Condition] = {}
@@ -312,7 +314,7 @@ def _make_value_tuple(values: Iterable[Value]) -> tuple[Value, ...]:
 def convert_moment(date: datetime.date, kind: pa.DataType) -> datetime.datetime:
     """Converts a date or a time for comparison with a time column.
 
-    A date means its midnight; a time without an offset is UTC.
+    A date means its midnight. A time without an offset is in UTC.
     """
     converted = date if isinstance(date, datetime.datetime) else datetime.datetime.combine(date, datetime.time())
     if kind.tz is None:
@@ -327,7 +329,7 @@ def _list_condition_values(condition: Scalar | Collection[Scalar]) -> Collection
 
 
 def _check_ranges(column: QueriedColumn, condition: Condition, bins: Ranges) -> None:
-    """Rejects values that are not ranges of a column published in ranges."""
+    """For a column published in ranges, rejects values that are not ranges of this column."""
     if isinstance(condition, Range):
         labels = ", ".join(map(repr, bins.labels))
         raise QueryError(

@@ -27,9 +27,9 @@ class _NotSimple(Exception):
 
 
 def parse_simple_count(select: exp.Expression, manifest: Manifest) -> CountQuery | None:
-    """Reads SELECT COUNT(*) with a WHERE that joins simple conditions by AND; None for any other form.
+    """Reads SELECT COUNT(*) with a WHERE of simple conditions joined by AND. None for any other form.
 
-    It raises no errors, because the general parser handles other queries and explains mistakes.
+    This function raises no errors, because the general parser handles other queries and explains mistakes.
     """
     try:
         where = _find_where(select)
@@ -85,7 +85,7 @@ def _build_query(where: exp.Expression | None, manifest: Manifest) -> CountQuery
 
 
 def _check_range_condition(condition: Condition, edges: Sequence[str] | None) -> Condition:
-    """The condition if it names ranges of a column published in ranges. Other conditions follow other rules."""
+    """The condition, if it names ranges of a column published in ranges. Other conditions follow other rules."""
     if edges is None:
         return condition
     listed = condition if isinstance(condition, tuple) else (condition,)
@@ -95,7 +95,7 @@ def _check_range_condition(condition: Condition, edges: Sequence[str] | None) ->
 
 
 def _list_domain_values(table: str, name: str, manifest: Manifest) -> tuple[str, Sequence[Value]]:
-    """The part of each domain value in a sensitive column or in a level, with its type."""
+    """For a sensitive column or a level, the part of each domain value, with its type."""
     for number, column in enumerate(manifest.sensitive_columns):
         if not table and name == column.lower():
             return manifest.sensitive_types[number], [split_value(value)[number] for value in manifest.domain]
@@ -170,7 +170,10 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def _check_condition_kind(condition: Condition, kind: str) -> Condition:
-    """The condition if its values have the type of the column. For other types, DuckDB has special comparison rules."""
+    """The condition, if its values have the type of the column.
+
+    For other types, DuckDB has special comparison rules.
+    """
     values = condition.list_ends().values() if isinstance(condition, Range) else condition
     for value in values if not isinstance(values, str | int | float | None) else (values,):  # type: ignore[union-attr]
         is_bool = isinstance(value, bool) and kind != "boolean"

@@ -1,1 +1,1 @@
-"""Parses SQL into trees. It finds the meaning of a question, its allowed constructs, and the necessary estimates."""
+"""Parses SQL into trees. Finds what a question means, whether it is allowed, and which estimates it needs."""

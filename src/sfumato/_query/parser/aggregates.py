@@ -1,6 +1,6 @@
 """Turns aggregates into sums over records. Each record adds a public factor times a score of its sensitive value.
 
-COUNT adds 1, SUM a column; AVG is a SUM over a COUNT.
+COUNT adds 1, and SUM adds a column. AVG is a SUM divided by a COUNT.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from sfumato.errors import QueryError
 
 @dataclass(frozen=True)
 class Total:
-    """A sum of factor times score over the records that satisfy a condition."""
+    """A sum over the records that satisfy a condition. Each record adds factor times score."""
 
     condition: Condition
     factor: str | None = None
-    """An expression over public columns; None means 1. Records for which its value is missing add nothing."""
+    """An expression over public columns. None means 1. A record adds nothing if its value is missing."""
     score: str | None = None
-    """An expression over sensitive columns; None means 1. Records for which its value is missing add nothing."""
+    """An expression over sensitive columns. None means 1. A record adds nothing if its value is missing."""
 
     @property
     def is_count(self) -> bool:
@@ -131,7 +131,7 @@ class Aggregates:
         return self._add_total(Total(self._split(where)))
 
     def compute_centre(self, value: Tree) -> float:
-        """The mean of a public expression over all records. It is zero for a sensitive expression."""
+        """The mean of a public expression over all records. For a sensitive expression, the result is zero."""
         if not self.names.is_public(value):
             return 0.0
         sql = f"SELECT AVG(CAST({allowed_sql.write_sql(value)} AS DOUBLE)) FROM {self.records}"
@@ -167,7 +167,7 @@ class Aggregates:
         )
 
     def _propose_aggregate(self, node: Tree) -> str:
-        """Advises what to ask instead, by the type of the column and its protection."""
+        """Advises what to ask instead. The advice depends on the type of the column and on its protection."""
         column = next(node.find_all(exp.Column), None)
         if column is None:
             return "ask for COUNT(*)"
@@ -188,7 +188,7 @@ def _make_not_null(value: Tree) -> Tree:
 
 
 def _parse_case(value: Tree) -> tuple[Tree, Tree] | None:
-    """The condition and the value of a CASE with one branch whose alternative is missing or zero."""
+    """The condition and the value of a CASE with one branch. The alternative is missing or zero."""
     if not isinstance(value, exp.Case) or value.this or len(value.args["ifs"]) != 1:
         return None
     default = value.args.get("default")

@@ -25,7 +25,7 @@ Tree = Any
 def _find_classes(names: str) -> tuple[type[exp.Expr], ...]:
     """Looks up constructs by their names in sqlglot.
 
-    An unknown name is an error, because the list would then allow less than it seems to.
+    An unknown name raises an error. Without the error, the list would allow less than it appears to allow.
     """
     if lacking := [name for name in names.split() if not hasattr(exp, name)]:
         raise InternalError(
@@ -140,7 +140,7 @@ def check(tree: Tree, allowed: tuple[type[exp.Expr], ...], function_names: froze
 
 
 class OwnSql(exp.Expression):
-    """SQL from sfumato itself, which is inserted into a tree unchanged. The parser never creates this node."""
+    """SQL from sfumato itself. It is inserted into a tree unchanged, and the parser never creates this node."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
@@ -160,7 +160,7 @@ class _Generator(DuckDB.Generator):  # type: ignore[valid-type, misc]
     part_count = 0
 
     def sql(self, *args: Any, **options: Any) -> str:
-        """Writes a part within a size limit. A function that DuckDB lacks is expanded into repeated parts."""
+        """Writes a part within a size limit. If DuckDB lacks a function, repeated parts replace it."""
         self.part_count += 1
         if self.part_count > query_size.MOST_SQL_PARTS:
             raise query_size.explain_too_large(
@@ -185,7 +185,7 @@ def _is_known(node: Tree, allowed: tuple[type[exp.Expr], ...], function_names: f
 
 
 def _is_known_type(node: Tree) -> bool:
-    """Whether a type name is known. Unknown names would reach DuckDB unchanged and could contain any code."""
+    """Whether a type name is known. An unknown name would reach DuckDB unchanged and could contain any code."""
     return isinstance(node.this, exp.DataType.Type) and node.this is not exp.DataType.Type.USERDEFINED
 
 

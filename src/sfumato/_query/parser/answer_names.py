@@ -1,4 +1,4 @@
-"""Names the columns of an answer that have no alias, so that SQL and Python can use the names unquoted."""
+"""Names the columns of an answer that have no alias. SQL and Python can use these names without quotes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST_NAME = 40
 def make_output_names(expressions: Sequence[Tree]) -> list[str]:
     """A name for each column: its alias, its own name, `n` for COUNT(*), or its words (`avg_stay` for AVG(stay)).
 
-    If different expressions have the same words, the later names get a number.
+    If different expressions have the same words, a number is added to the later names.
     """
     expression_sql = [allowed_sql.write_sql(allowed_sql.unwrap(expression.unalias())) for expression in expressions]
     names = {sql: DEFAULT_COUNT for sql in expression_sql if sql == "COUNT(*)"}

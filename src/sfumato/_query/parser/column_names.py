@@ -39,15 +39,18 @@ class ColumnNames:
     """The columns that a query can name, and their meanings."""
 
     tables: dict[str, dict[str, Tree]] = field(default_factory=dict)
-    """Maps the lower-case names of a table and its column to the column, or to a subquery's expression for it."""
+    """Maps the lower-case names of a table and its column to their meaning.
+
+    This is the column itself, or a subquery's expression for the column.
+    """
     shared_names: set[str] = field(default_factory=set)
-    """Names that several tables share and that USING merges. They refer to the first table."""
+    """Names that USING merges because several tables have them. They refer to the first table."""
     sensitive_columns: set[ColumnKey] = field(default_factory=set)
     """The columns that depend only on the sensitive value."""
     levels: dict[str, dict[str, exp.Column]] = field(default_factory=dict)
     """Maps the name of a sensitive column with a hierarchy to its levels and their columns."""
     size_budget: SizeBudget = field(default_factory=SizeBudget)
-    """The remaining size for inserting expressions of subqueries instead of column names."""
+    """The size that remains for inserting a subquery's expressions in place of column names."""
 
     @classmethod
     def from_manifest(cls, manifest: Manifest) -> ColumnNames:
@@ -141,7 +144,7 @@ class ColumnNames:
         return self.tables[matching_tables[0]][name]
 
     def _find_level(self, column: exp.Column) -> Tree | None:
-        """The column behind `column.level`; None if it is a column of a table."""
+        """The column that `column.level` means. None if this is a column of a table."""
         searched_tables = [column.db.lower()] if column.db else list(self.tables)
         for columns in (self.tables.get(place, {}) for place in searched_tables if column.table):
             owner = columns.get(column.table.lower())
@@ -180,6 +183,6 @@ class ColumnNames:
         return not self.find_keys(expression) & self.sensitive_columns
 
     def is_sensitive(self, expression: Tree) -> bool:
-        """Whether a resolved expression has sensitive columns and no others."""
+        """Whether a resolved expression has sensitive columns and no other columns."""
         keys = self.find_keys(expression)
         return bool(keys) and keys <= self.sensitive_columns

@@ -1,7 +1,8 @@
 """Splits conditions into a public part, a sensitive part, and a mixed part.
 
-A mixed part becomes a condition on public columns for each value x of the domain, with x inserted. Values with the same
-resulting condition share this condition. A record's signature shows which of the conditions the record satisfies.
+Each value of the domain is inserted into the mixed part. This gives a condition on public columns for each value.
+Values with equal conditions share one condition. A record's signature shows which of the conditions the record
+satisfies.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class Domain:
     def match_values(self, conditions: Sequence[str]) -> Mask:
         """Marks the values that satisfy the conditions.
 
-        If no value does, this is an error, because a typo would look like zero.
+        If no value satisfies them, an error is raised, because a typo would look like zero.
         """
         if not conditions and not self.source.value_joins:
             return np.ones(self.size, dtype=np.bool_)
@@ -152,7 +153,7 @@ class Domain:
         return is_match
 
     def check_joins(self) -> None:
-        """Rejects a join that gives a value several rows. It reads only as many rows as this check needs."""
+        """Rejects a join that gives a value several rows. It reads only as many rows as the check needs."""
         if not self.source.value_joins:
             return
         most = self.size + 1
@@ -187,7 +188,7 @@ class Domain:
     def compute_values(self, sql: str) -> list[Any]:
         """Evaluates an expression of the sensitive columns for each value.
 
-        It is also None if a join has no row for the value.
+        The result is also None if a join has no row for the value.
         """
         place_values: list[Any] = [None] * self.size
         for place, value in self.fetch_rows([sql]):
@@ -195,7 +196,7 @@ class Domain:
         return place_values
 
     def compute_scores(self, sql: str) -> Floats:
-        """Evaluates a numeric expression for each value; NaN if it is missing."""
+        """Evaluates a numeric expression for each value. NaN if the result is missing."""
         # DuckDB rejects values that cannot be added up.
         self.session.describe_columns(f"SELECT SUM({sql}) FROM {self.source.values_sql}")
         numbers = self.compute_values(f"CAST({sql} AS DOUBLE)")
@@ -204,14 +205,14 @@ class Domain:
     def make_filter(self, condition: Condition, signature: Signature, *, is_where: bool = False) -> ValueFilter:
         """Prepares a condition.
 
-        The public part of a WHERE needs no bits, because only records that satisfy it are counted.
+        The public part of a WHERE needs no bits, because only records that satisfy this part are counted.
         """
         needed_bits = () if is_where else tuple(signature.add(sql) for sql in condition.public_parts)
         class_bits = tuple(self._find_class_bits(mixed_part, signature) for mixed_part in condition.mixed_parts)
         return ValueFilter(self.match_values(condition.sensitive_parts), needed_bits, class_bits)
 
     def _find_class_bits(self, mixed: Tree, signature: Signature) -> Counts:
-        """For each value, the number of the condition into which the mixed part turns."""
+        """For each value, the number of the condition that the mixed part becomes."""
         atoms = _find_atoms(mixed, self.source.names)
         atom_sql = [allowed_sql.write_sql(atom) for atom in atoms]
         columns_sql = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(atom_sql))

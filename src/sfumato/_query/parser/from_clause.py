@@ -1,7 +1,8 @@
-"""Reads FROM, which may have the release, subqueries on the release, and tables of the analyst that are joined to it.
+"""Reads FROM: the release, subqueries on the release, and tables of the analyst that are joined.
 
 A table joined by public columns is joined to the records. A table joined by the sensitive column is joined to the
-values of the domain. The columns of such a table are then sensitive and are estimated like the sensitive column.
+values of the domain. The columns of this second kind of table are then sensitive. They are estimated like the sensitive
+column.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _read_first_table(table: Tree, session: Session) -> FromClause:
 
 
 def is_filter_only(select: Tree) -> bool:
-    """Whether a query only filters records of the release and selects or computes columns."""
+    """Whether a query only filters records of the release, and selects or computes columns."""
     allowed_clauses = {"expressions", "from", "from_", "where", "joins", "kind"}
     if not isinstance(select, exp.Select) or any(
         value for name, value in select.args.items() if name not in allowed_clauses
@@ -198,7 +199,7 @@ def _read_join_condition(
 
 
 def check_unique_records(source: FromClause, session: Session, where: str | None) -> None:
-    """Rejects a join that counts a record several times, because its errors would not be independent."""
+    """Rejects a join that counts a record several times. The errors of such counts would not be independent."""
     if not source.record_joins:
         return
     records = source.write_from(f'(SELECT *, ROW_NUMBER() OVER () AS "sfumato row" FROM {RECORDS})')

@@ -1,8 +1,8 @@
 """Splits linear combinations of sums into pieces of records with the same score.
 
-A piece whose score does not depend on the sensitive value is known exactly. If several factors have scores that are not
-multiples of each other, the pieces form layers. The sum of the layers' standard errors is an upper bound for the
-standard error of their sum.
+If the score of a piece does not depend on the sensitive value, the piece is known exactly. Several factors may have
+scores that are not multiples of each other. The pieces then form layers. The sum of the layers' standard errors is an
+upper bound for the standard error of the whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROUNDING = 1e-12
 
 
 def make_weight(factor: str | None) -> str:
-    """The weight of a record for a factor; 1 without a factor."""
+    """The weight of a record for a factor. The weight is 1 without a factor."""
     return COUNT if factor is None else f"CAST({factor} AS DOUBLE)"
 
 
@@ -33,7 +33,7 @@ def multiply_weights(one: str, other: str) -> str:
 
 
 def list_products(weights: Iterable[str]) -> list[str]:
-    """The products of weights whose sums are needed to estimate combinations of the weights with their errors."""
+    """The products of weights whose sums are needed to estimate combinations of the weights and their errors."""
     distinct_weights = sorted(set(weights))
     all_products = [
         *distinct_weights,

@@ -1,4 +1,4 @@
-"""Checks and runs queries of public columns and of the analyst's own tables, which need no estimates."""
+"""Checks and runs queries that need no estimates: queries of public columns, and of the analyst's own tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RELEASE_MARK = "of the release"
 
 
 def list_common_tables(select: Tree, outer_tables: CommonTables, size_budget: SizeBudget) -> dict[str, Tree]:
-    """The common table expressions of a query, added to the outer ones. Each can use the earlier ones."""
+    """The common table expressions of a query, in addition to outer ones. Each can use the earlier ones."""
     with_clause = select.args.get("with_") or select.args.get("with")
     common_tables = dict(outer_tables)
     if with_clause is None:
@@ -93,7 +93,7 @@ def has_release(tree: Tree) -> bool:
 
 
 def write_public_query(tree: Tree, session: Session) -> str:
-    """Rewrites a query of public columns, with known constructs and tables only, and with every name quoted."""
+    """Rewrites a query of public columns. Only known constructs and tables are allowed, and every name is quoted."""
     allowed_sql.check(tree, allowed_sql.PUBLIC_CONSTRUCTS, allowed_sql.PUBLIC_FUNCTION_NAMES)
     if has_release(tree) and has_sensitive_names(tree, session):
         (name, *_) = session.manifest.sensitive_columns
@@ -117,9 +117,9 @@ def write_public_query(tree: Tree, session: Session) -> str:
 
 
 def run_subqueries(expression: Tree, session: Session) -> Tree:
-    """Runs every subquery of an expression and replaces it by the table of its result.
+    """Runs every subquery of an expression, and replaces it by the table of its result.
 
-    A subquery runs on its own, so that it cannot read the published values of the records.
+    A subquery runs on its own, so it cannot read the published values of the records.
     """
     holder = exp.Paren(this=expression.copy())
     while (subquery := holder.find(exp.Subquery, exp.Exists, exp.Query)) is not None:
@@ -169,7 +169,7 @@ def decorrelate(tree: Tree) -> Tree:
 
 
 def _find_outside_tables_of(tree: Tree, inner: Tree) -> set[str]:
-    """The tables that a part of a query names but the query does not read."""
+    """The tables that a part of a query names although the query does not read them."""
     outside = _find_outside_tables(inner)
     return {column.table.lower() for column in tree.find_all(exp.Column) if column.table.lower() in outside}
 
@@ -231,7 +231,7 @@ def _is_own(column: exp.Column) -> bool:
 
 
 def _check_columns(tree: Tree, session: Session) -> None:
-    """Reports an unknown column with the existing columns, if only one table can have it."""
+    """Reports an unknown column, and lists the existing columns, if only one table can have the column."""
     if tree.find(exp.Subquery, exp.Join, exp.Exists) or not has_release(tree) or not isinstance(tree, exp.Select):
         return
     names = ColumnNames.from_manifest(session.manifest)

@@ -1,8 +1,8 @@
-"""Limits the size of a question, that is, of its text, its tree, and the strings that it creates.
+"""Limits the size of a question: the size of its text, its tree, and the strings that it creates.
 
 DuckDB can be interrupted, but not while it plans a query or processes a few thousand rows. So everything that could
-grow in this time is measured first, such as names that stand for whole expressions, replacements by longer strings, and
-letter-by-letter comparisons of strings.
+grow in this time is measured first. Examples are names that stand for whole expressions, replacements by longer
+strings, and letter-by-letter comparisons of strings.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ MOST_SETS = 256
 MOST_PARTS = 1 << 16
 """The largest number of sums, numbers and signs in the formula of one estimate."""
 MOST_WEIGHTS = 2_000
-"""The largest number of sums of numbers and of their products for one count."""
+"""The largest number of sums for one count. These are sums of numbers and of products of numbers."""
 MOST_ALIAS_NODES = 2_000
-"""The largest size that inserted aliases of the SELECT list may add."""
+"""The largest size that inserting aliases of the SELECT list may add."""
 LONGEST_TEXT = 1 << 16
 """The longest possible string. DuckDB builds two thousand strings at once."""
 MOST_LETTER_PAIRS = 1 << 16
-"""The largest product of the lengths of two strings in a function that looks at every pair of letters."""
+"""For a function that compares two strings letter by letter, the largest product of their lengths."""
 SCALAR_LENGTH = 64
 """The longest number, date or boolean, written as a string."""
 LETTERS_PER_BYTE = 8
@@ -80,7 +80,7 @@ def count_nodes(tree: exp.Expr) -> int:
 
 @dataclass
 class SizeBudget:
-    """The size that a question may still gain when names are replaced by their expressions."""
+    """The size that a question may still gain from replacing names by their expressions."""
 
     remaining_nodes: int = MOST_NODES
 
@@ -95,7 +95,7 @@ class SizeBudget:
 def check_tree(tree: exp.Expr) -> None:
     """Rejects a tree with too many parts, tables or grouping sets, or with too deep nesting.
 
-    A part that DuckDB copies counts once for each copy.
+    If DuckDB copies a part, each copy counts.
     """
     node_count = tables = 0
     waiting = [(tree, 1, 1)]
@@ -158,7 +158,7 @@ def _count_sets(element: exp.Expr) -> int:
 
 
 def balance_tree(tree: exp.Expr) -> exp.Expr:
-    """Rebuilds long chains of AND and of OR as shallow trees; both operators are associative."""
+    """Rebuilds long chains of AND or OR as shallow trees. This is allowed because both operators are associative."""
     for kind in (exp.And, exp.Or):
         tops = [node for node in tree.find_all(kind) if not isinstance(node.parent, kind)]
         for top in tops:
@@ -225,7 +225,10 @@ class _TextMeasurer:
     alias_nodes: int = 0
 
     def measure(self, node: exp.Expr, scope: _Scope) -> int:
-        """The largest length of an expression's string, or of the longest string within another value."""
+        """The largest length of an expression's string.
+
+        If another value contains strings, the length of the longest.
+        """
         if isinstance(node, exp.Select):
             return self._measure_select(node, scope)
         if isinstance(node, exp.Literal):
@@ -248,7 +251,7 @@ class _TextMeasurer:
         return result_length
 
     def _measure_result(self, node: exp.Expr, lengths: Sequence[int]) -> int:
-        """The string length of a function's result for given lengths of its arguments."""
+        """The length of a function's string result, from the lengths of its arguments."""
         if isinstance(node, exp.ConcatWs):
             return sum(lengths) + len(lengths) * lengths[0]
         if _is_concatenation(node):

@@ -1,4 +1,4 @@
-"""Answers comparisons with a column published in ranges, if the compared number is an edge of a range."""
+"""Answers comparisons with a column published in ranges. The compared number must be an edge of a range."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FLIPPED_COMPARISONS: Mapping[type[exp.Expr], type[exp.Expr]] = {
     exp.NEQ: exp.NEQ,
 }
 IsOwn = Callable[[exp.Column], bool]
-"""Whether a column belongs to the release, by its mark."""
+"""Whether a column has the mark of the release, and so belongs to the release."""
 
 
 def is_release_column(column: exp.Column) -> bool:
@@ -59,8 +59,8 @@ def is_release_column(column: exp.Column) -> bool:
 def rewrite_by_ranges(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn = is_release_column) -> Tree:
     """Rewrites comparisons of ranges with numbers or dates as lists of ranges.
 
-    A comparison that cuts inside a range is rejected. A string that is not a range is rejected too, because no record
-    can have it and it is probably a typo.
+    A comparison that cuts inside a range is rejected. A string that is not a range is also rejected. No record can have
+    it, and it is probably a typo.
     """
     if not bins:
         return expression
@@ -91,7 +91,10 @@ def _rewrite_node(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn
 
 
 def _rewrite_comparison(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn) -> Tree | None:
-    """The comparison as a list of ranges; None if it does not compare a range with a number, a date or a range."""
+    """The comparison as a list of ranges.
+
+    None if it does not compare a range with a number, a date or a range.
+    """
     kind = type(node)
     if kind not in FLIPPED_COMPARISONS:
         return None
@@ -122,7 +125,7 @@ def _rewrite_comparison(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own:
 
 
 def _list_ranges_below(ranges: Ranges, bound: Edge, with_bound: bool, name: str, node: Tree) -> list[str]:
-    """The ranges below a bound, with or without the bound itself."""
+    """The ranges below a bound. The bound itself may be included."""
     edges = ranges.parsed_edges
     range_labels = []
     for number, label in enumerate(ranges.labels):
@@ -152,7 +155,7 @@ def _make_never_true(column: Tree) -> Tree:
 
 
 def _parse_constant(node: Tree, ranges: Ranges) -> Edge | None:
-    """Reads a number or a date of the same kind as the edges; None for anything else."""
+    """Reads a number or a date of the same kind as the edges. None for anything else."""
     sign = 1
     if isinstance(node, exp.Neg):
         node, sign = allowed_sql.unwrap(node.this), -1
@@ -201,7 +204,7 @@ def check_sum(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsO
 
 
 def _is_compared(column: Tree, root: Tree) -> bool:
-    """Whether a column is only compared with ranges, so that its own value is not used."""
+    """Whether a column is only compared with ranges. Its own value is then not used."""
     node = column.parent
     while node is not None and node is not root.parent:
         if isinstance(node, exp.Predicate):

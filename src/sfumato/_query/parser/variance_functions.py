@@ -1,7 +1,8 @@
 """Expresses STDDEV, VAR, COVAR, CORR and REGR as formulas of sums.
 
-All of these functions follow from the number of records and the sums of the numbers, their squares and their product.
-Public numbers are centred first. This does not change the result, but avoids that large squares hide small differences.
+All of these functions follow from the number of records, and from sums of the numbers, their squares and their product.
+Public numbers are centred first. Centring does not change the result. Without it, large squares would hide small
+differences.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class SumBuilder(Protocol):
         ...
 
     def compute_centre(self, value: Tree) -> float:
-        """A number near the mean of an expression; zero if no such number is known."""
+        """A number near the mean of an expression. Zero if no such number is known."""
         ...
 
     def resolve(self, expression: Tree) -> Tree:

@@ -1,6 +1,6 @@
 """Computes new columns of rows. DuckDB computes known values, and estimates become formulas.
 
-An expression that would show an estimate without its error is rejected, such as a string made from the estimate.
+An expression is rejected if it would show an estimate without its error. An example is a string made from the estimate.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PREDICATES = (exp.Predicate, exp.Connector, exp.Not)
 
 
 def is_number(tree: Tree, rows: EstimateRows) -> bool:
-    """Whether an expression is a number computed from estimates, without a choice that depends on estimates."""
+    """Whether an expression is a number computed from estimates. A choice that depends on estimates does not count."""
     node = allowed_sql.unwrap(tree)
     if not rows.list_estimates(node) or isinstance(node, _PREDICATES):
         return False
@@ -75,7 +75,7 @@ def _rename_known(rows: EstimateRows, columns: Mapping[str, Tree]) -> tuple[Esti
 
 
 class _ColumnComputer:
-    """Collects the expressions for DuckDB, runs them once, and builds formulas."""
+    """Collects the expressions for DuckDB, runs all of them once, and builds formulas."""
 
     def __init__(self, context: PlanContext, rows: EstimateRows) -> None:
         self.context, self.rows = context, rows
@@ -204,7 +204,7 @@ def _list_branches(node: exp.Case) -> list[Tree]:
 
 
 def _find_function(node: Tree) -> Function | None:
-    """The function of one number that an expression applies; None if it is unknown."""
+    """The function of one number that an expression applies. None if the function is unknown."""
     if isinstance(node, exp.Cast | exp.TryCast):
         return _find_cast_function(node.to)
     if isinstance(node, exp.Round | exp.Trunc):
@@ -247,7 +247,7 @@ def _apply_function(function: Function, inner: Callable[[int], Formula | None]) 
 
 
 def explain_unknown_function(node: Tree) -> QueryError:
-    """Makes the error for a function that gives an estimate no known error."""
+    """Makes the error for a function of an estimate whose result has no known error."""
     name = node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()
     return QueryError(
         f"{name} of an estimate has no known error; use + - * /, ROUND, CAST to a number, LN, LOG, EXP, SQRT, ABS, "

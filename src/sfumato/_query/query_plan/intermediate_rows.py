@@ -1,6 +1,6 @@
-"""Intermediate rows of a query for DuckDB. They have values, and the number of the formula of each estimate.
+"""Intermediate rows of a query for DuckDB. They have values, and for each estimate the number of its formula.
 
-DuckDB groups, filters and orders the rows. DuckDB moves the formula number of an estimate together with the estimate.
+DuckDB groups, filters and orders the rows. An estimate and its formula number always move together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROWS = "sfumato rows"
 
 
 def is_scalar(column: str) -> bool:
-    """Whether a column has the single number of a subquery, which is equal in all rows."""
+    """Whether a column has the single number of a subquery. This number is equal in all rows."""
     return column.startswith(SCALAR)
 
 
@@ -67,7 +67,7 @@ class PlanContext:
     has_uncertain_case: bool = False
     """Whether CASE chose between numbers by an estimate."""
     uncertain_columns: set[str] = field(default_factory=set)
-    """The columns that depend on choices by estimates and have no known error."""
+    """The columns without known errors, because they depend on choices by estimates."""
     most_rows: int = 0
     _name_count: int = 0
 
@@ -173,6 +173,6 @@ class Result:
     output_columns: tuple[tuple[str, str], ...]
     """The displayed and the internal name of each column."""
     candidates: tuple[Formula, ...] | None = None
-    """The estimates before any filter; None if windows or other queries may have filtered."""
+    """The estimates before any filter. None if windows or other queries may have filtered."""
     has_only_counts: bool = False
     """Whether every number is a single COUNT(*)."""

@@ -1,7 +1,7 @@
 """The sums in all rows of all parts of a query, with the error of any linear combination.
 
-Rows of one part come from the same records, so their errors depend on each other and are computed jointly. The errors
-of several parts of a query are added up, which gives an upper bound.
+The rows of one part come from the same records. So their errors depend on each other and are computed jointly. For
+several parts of a query, the errors are added up. The result is an upper bound.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class JointSums:
         return len(self.formulas) - 1
 
     def find_value(self, formula: Formula) -> float | None:
-        """The value of a formula; None if it has none."""
+        """The value of a formula. None if the formula has no value."""
         number = compute_value(formula, self.row)
         return number if math.isfinite(number) else None
 
@@ -119,7 +119,7 @@ class JointSums:
         return isinstance(leaf, _Leaf) and leaf.is_count
 
     def is_exact(self, number: int) -> bool:
-        """Whether the sums of a formula show that it has no error."""
+        """Whether the sums in a formula alone show that the formula has no error."""
         return all(self.estimate_total(leaf).is_exact for leaf in list_sums(self.formulas[number]))
 
     @property
@@ -150,7 +150,7 @@ class JointSums:
         return list(parts_by_estimator.values())
 
     def _estimate_part(self, estimator: GroupEstimator, gradient: Gradient) -> Estimate:
-        """Estimates the contribution of one part of the query, which may be a single count over several rows."""
+        """Estimates the contribution of one part of the query. It may be a single count over several rows."""
         if len({id(self._get_sum(leaf).cell) for leaf in gradient}) == 1:
             return estimator.estimate_sum(self._collect_factors(gradient))
         common = set(gradient.values())

@@ -33,7 +33,7 @@ def replace_aliases(
 
 
 def _is_aggregated(node: Tree) -> bool:
-    """Whether a column is in an aggregate of a group and not of a window."""
+    """Whether a column is in an aggregate that belongs to a group and not to a window."""
     around = node.find_ancestor(exp.AggFunc, exp.Filter, exp.Window, exp.Query)
     return isinstance(around, exp.AggFunc | exp.Filter) and not isinstance(around.parent, exp.Window)
 

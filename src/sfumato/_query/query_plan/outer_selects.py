@@ -122,7 +122,7 @@ class Clauses:
 
 
 def _is_never_column(name: str) -> bool:
-    """Always False, because after the SELECT list an alias has precedence over a column."""
+    """Always False, because an alias has precedence over a column after the SELECT list."""
     return False
 
 
@@ -138,7 +138,7 @@ def replace_output_number(node: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
 
 
 def replace_ordered_tree(ordered: Tree, tree: Tree) -> Tree:
-    """A part of ORDER BY with another expression."""
+    """The same part of ORDER BY with another expression."""
     copy = ordered.copy()
     copy.set("this", tree.copy())
     return copy
@@ -215,7 +215,7 @@ class RowSelect:
         return resolved_tree
 
     def rewrite(self, tree: Tree) -> Tree:
-        """The expression over the rows, or over the groups of rows if there are groups."""
+        """The expression over the groups of rows. Without groups, the expression over the rows."""
         if not self.has_groups:
             return self.resolve(tree)
         holder = exp.Paren(this=self.scope.resolve(tree))

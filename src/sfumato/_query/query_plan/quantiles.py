@@ -1,8 +1,8 @@
 """Estimates medians and quantiles of public numbers under a protected condition.
 
-For each value of the number, or for a limited number of points, the records of a group up to this value are counted.
-After these counts are made monotone, they give the quantile. The interval follows from the errors of the count up to a
-point minus the share of all records.
+The records of a group are counted up to each value of the number, or up to a limited number of points. The counts are
+made monotone, and then give the quantile. For the interval, take the count up to a point minus the share of all
+records. The interval follows from the errors of these differences.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class QuantileRequest:
     value: Tree
     share: float
     is_continuous: bool
-    """Whether the quantile may lie between two values, as the median of an even number of records does."""
+    """Whether the quantile may lie between two values. For example, the median of an even number of records may."""
     where: tuple[Tree, ...] = ()
 
 
@@ -129,7 +129,7 @@ class Distribution:
         return np.unique(np.array(quantile_points, dtype=np.float64))
 
     def _write_group(self, value: str) -> str:
-        """The SQL of the group of a number. The group is the number itself, or the first point that is not below it."""
+        """The SQL that groups records by a number. The group is the number itself, or the first point not below it."""
         number = f"CAST({value} AS DOUBLE)"
         if self.points is None:
             return number
@@ -137,7 +137,7 @@ class Distribution:
         return f"CASE {cases} END"
 
     def estimate(self, keys: Sequence[GroupCell], request: QuantileRequest) -> Estimate:
-        """Estimates the quantile of the records of several rows of the answer together."""
+        """Estimates one quantile over the records of several rows of the answer."""
         cells_by_point: dict[float, list[GroupCell]] = {}
         for key in keys:
             for point, cell in self.cells.get((*key.public_key, None, *key.sensitive_key), []):
@@ -177,7 +177,7 @@ class Distribution:
 def _estimate_standard_error(crossing: Crossing, cumulative: Floats, value: float) -> float:
     """The standard error of a quantile: the error of the distribution divided by the density around the quantile.
 
-    If many records share few values, the interval may be a single value, although the error is not zero.
+    If many records share few values, the interval may be a single value. Even then, the error is not zero.
     """
     points = crossing.points
     place = int(np.argmin(np.abs(np.array(points) - value)))
@@ -190,7 +190,10 @@ def _estimate_standard_error(crossing: Crossing, cumulative: Floats, value: floa
 
 
 def fit_isotonic(numbers: Floats) -> Floats:
-    """The nearest non-decreasing numbers. Decreasing neighbours are replaced by their mean until there are none."""
+    """The nearest non-decreasing numbers.
+
+    Decreasing neighbours are replaced by their mean until no number decreases.
+    """
     means: list[float] = []
     sizes: list[int] = []
     for number in numbers.tolist():
@@ -206,7 +209,7 @@ def fit_isotonic(numbers: Floats) -> Floats:
 def _find_quantile(points: Sequence[float], cumulative: Floats, total: float, quantile: QuantileRequest) -> float:
     """The point where a distribution reaches a share of the records.
 
-    For a continuous quantile it may lie between two values.
+    For a continuous quantile, this point may lie between two values.
     """
 
     def at_rank(rank: float) -> float:

@@ -93,7 +93,7 @@ class QueryReader:
         return self.read_records(tree, is_outer=is_outer) if _reads_records(tree) else self._read_rows(tree)
 
     def _read_public(self, tree: Tree) -> Result:
-        """Runs a query of public columns, or of the analyst's own tables, whose result is known."""
+        """Runs a query whose result is known: a query of public columns, or of the analyst's own tables."""
         public_queries.materialise(tree, self.session)
         table = self.session.subquery_tables[-1]
         names = [self.context.make_name("p") for _ in table.column_names]
@@ -104,7 +104,10 @@ class QueryReader:
     # ---------------------------------------------------------------------------------------------------------- records
 
     def read_records(self, select: exp.Select, *, is_outer: bool = False, value_mask: Mask | None = None) -> Result:
-        """Answers a SELECT over all records, or over the records with one value. It returns only numbers of groups."""
+        """Answers a SELECT over all records, or over the records with one value.
+
+        It returns only the numbers of groups.
+        """
         select = self._fill_where(select, in_where=True)
         block = RecordSelect(SelectReader(select, self.session), self.session)
         expressions = [expression.unalias() for expression in select.expressions]
@@ -361,7 +364,7 @@ class QueryReader:
         )
 
     def _align_part(self, part: Result, parts: list[Result], names: list[str]) -> EstimateRows:
-        """The rows of a part, in which a column has estimates if it has estimates in any part."""
+        """The rows of a part. A column has estimates here if it has estimates in any part."""
         rows = EstimateRows(pa.table({LINE: part.rows.table.column(LINE)}))
         for at, name in enumerate(names):
             column = part.output_columns[at][1]
@@ -382,7 +385,7 @@ class QueryReader:
 
 
 def _find_union_column(ordered: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
-    """A part of ORDER BY after a UNION ALL, which can only name columns."""
+    """A part of ORDER BY after a UNION ALL. It can only name columns."""
     node = allowed_sql.unwrap(ordered.this)
     if isinstance(node, exp.Literal) and node.is_int:
         return replace_ordered_tree(ordered, replace_output_number(node, outputs))
@@ -404,7 +407,7 @@ def _has_ending(tree: Tree) -> bool:
 
 
 def _reads_records(select: exp.Select) -> bool:
-    """Whether a SELECT reads records, either of the release itself or of a subquery that only filters records."""
+    """Whether a SELECT reads records. These are records of the release, or of a subquery that only filters records."""
     from_clause = select.args.get("from_") or select.args.get("from")
     if from_clause is None:
         return False

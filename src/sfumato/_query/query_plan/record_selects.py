@@ -1,4 +1,4 @@
-"""Answers a SELECT over the records of the release, by turning its groups and aggregates into rows with formulas."""
+"""Answers a SELECT over the records of the release. Its groups and aggregates become rows with formulas."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RecordSelect:
     cells: list[GroupCell] = field(default_factory=list)
     """The counted groups."""
     hidden_groups: set[int] = field(default_factory=set)
-    """Groups that are added internally. They are numbers that are equal for all records of a group."""
+    """Groups that are added internally. They are numbers that all records of a group share."""
 
     def read_groups(self) -> None:
         """Reads GROUP BY, with ROLLUP, CUBE and GROUPING SETS."""
@@ -163,7 +163,7 @@ class RecordSelect:
     def _add_hidden_group(self, value: Tree) -> str:
         """Adds a number of a joined table as a group.
 
-        If the number is equal for all records of a group, it is known.
+        If all records of a group have the same number, this number is known.
         """
         group_count = len(self.groups)
         number = self._add_group(value)
@@ -244,7 +244,7 @@ class RecordSelect:
     ) -> tuple[list[tuple[list[object], list[GroupCell]]], list[tuple[int, ...]]]:
         """The groups of all grouping sets, each with its rows.
 
-        If a set does not group by a column, the column is missing.
+        A column is missing in a group if the grouping set does not contain it.
         """
         subtotals: list[tuple[list[object], list[GroupCell]]] = []
         sets: list[tuple[int, ...]] = []
@@ -274,7 +274,7 @@ def _make_key(groups: Sequence[Group], cell: GroupCell) -> list[object]:
 
 
 def _compute_grouping_bits(keys: Sequence[int], grouped_keys: Sequence[int]) -> int:
-    """The result of GROUPING, with a bit for each key. The bit is set if the row is not grouped by the key."""
+    """The result of GROUPING, with a bit for each key. A bit is set if the row is not grouped by its key."""
     return sum((key not in grouped_keys) << place for place, key in enumerate(reversed(keys)))
 
 

@@ -1,6 +1,6 @@
-"""Runs the clauses of a SELECT over rows, such as groups, HAVING, windows, QUALIFY, DISTINCT, ORDER BY and LIMIT.
+"""Runs the clauses of a SELECT over rows: groups, HAVING, windows, QUALIFY, DISTINCT, ORDER BY and LIMIT.
 
-DuckDB decides which rows are added up. For a sum of estimates, it returns the list of their formulas.
+DuckDB decides which rows are added up. For a sum of estimates, DuckDB returns the list of their formulas.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def group_rows(
 
 @dataclass(frozen=True)
 class _ColumnSql:
-    """The SQL of a column, which is a plain column or a column of formula numbers, possibly in lists."""
+    """The SQL of a column. It is a plain column, or a column of formula numbers, possibly in lists."""
 
     sql: str
     is_formula: bool = False
@@ -161,7 +161,7 @@ def _fill_formulas(context: PlanContext, rows: EstimateRows, columns_sql: dict[s
 
 
 def _add_numbers(context: PlanContext, numbers: list[int | None] | None, *, is_mean: bool) -> Formula | None:
-    """The sum or the mean of some numbers; None if there are none, as in SQL."""
+    """The sum or the mean of some numbers. None if there are no numbers, as in SQL."""
     formulas = [formula for formula in context.get_formulas(numbers or []) if formula is not None]
     context.session.clock.check()
     if not formulas:
@@ -235,7 +235,7 @@ def _make_window_spec(window: exp.Window) -> exp.Window:
 
 
 def finish_select(context: PlanContext, rows: EstimateRows, ending: Ending, *, is_outer: bool = False) -> Result:
-    """The rows and columns of a SELECT. For the outermost SELECT, also its estimates before any filter."""
+    """The rows and columns of a SELECT. The outermost SELECT also returns its estimates before any filter."""
     trees_by_name = {context.make_name("o"): tree for _, tree in ending.outputs}
     number_trees = {
         name: tree for name, tree in trees_by_name.items() if is_number(tree, rows) and not tree.find(exp.Window)
@@ -285,7 +285,7 @@ def finish_select(context: PlanContext, rows: EstimateRows, ending: Ending, *, i
 def _list_candidates(
     context: PlanContext, rows: EstimateRows, ending: Ending, numbers: Sequence[str]
 ) -> tuple[Formula, ...] | None:
-    """Every estimate that a SELECT shows or uses in a filter; None if windows compute further estimates."""
+    """Every estimate that a SELECT shows or uses in a filter. None if windows compute further estimates."""
     choice_trees = [*([] if ending.having is None else [ending.having]), *(item.this for item in ending.order)]
     if ending.qualify is not None or any(item.find(exp.Window) for _, item in ending.outputs):
         return None

@@ -1,4 +1,4 @@
-"""Makes the data of a page: all packed records, or counts for pairs of columns if the records are too large."""
+"""Makes the data of a page: all packed records. If these are too large, counts for pairs of columns."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class QuestionColumn:
 
     @property
     def places(self) -> Mapping[Scalar, int]:
-        """The position of each value; all NaNs count as one value."""
+        """The position of each value. All NaNs count as one value."""
         return {unify_nan(value): place for place, value in enumerate(self.values)}
 
 
@@ -76,7 +76,7 @@ def describe_public_column(manifest: Manifest, number: int, values: Iterable[Sca
 
 
 def list_protected_columns(manifest: Manifest) -> list[tuple[QuestionColumn, npt.NDArray[np.int64]]]:
-    """The protected columns and the levels above them. Each has the positions of all values of the domain."""
+    """The protected columns and the levels above them. Each has the position of every value of the domain."""
     pairs = enumerate(zip(manifest.sensitive_columns, manifest.sensitive_types, strict=True))
     entries = [
         (name, quote_if_needed(name), kind, [split_value(value)[number] for value in manifest.domain])
@@ -136,7 +136,7 @@ def make_bit_maps(members: Codes) -> npt.NDArray[np.uint8]:
 MOST_VALUES = 2000
 """Public columns with more values are not counted in advance."""
 MOST_NUMBERS = 1 << 22
-"""The most counts for one pair of columns: its cells times the possible published values."""
+"""The largest number of counts for one pair of columns: its cells times the possible published values."""
 
 Progress = Callable[[int, int], None]
 
@@ -281,7 +281,10 @@ def _count_combinations(
 
 
 def _sum_crowds(tallies: Sequence[Tally]) -> dict[str, Array]:
-    """The crowds of some cells, with the sums of their counts. The last count is the number of people outside."""
+    """The crowds of some cells, with the sums of their counts.
+
+    The last count is the number of people outside crowds.
+    """
     counts = np.concatenate([tally.counts for tally in tallies])
     lines = [tally.crowds for tally in tallies if tally.crowds is not None]
     return {

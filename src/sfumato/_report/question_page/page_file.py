@@ -39,7 +39,7 @@ MAX_MEGABYTES = 10
 """The largest page, in megabytes, that is easy to mail and open. For a larger release, the page has counts."""
 MEGABYTE = 1_000_000
 TIMEOUT = 86_400.0
-"""A time limit in seconds, which is long because a large release has many counts. A progress bar shows them."""
+"""A time limit in seconds. It is long, because a large release has many counts. A progress bar shows them."""
 LEVELS = (0.8, 0.9, 0.95, 0.99)
 SCRIPTS = ("arithmetic.js", "intervals.js", "answers.js", "words.js", "drawing.js", "view.js")
 """The scripts in order; the script of the mechanism is second.
@@ -76,11 +76,11 @@ class QuestionPage:
     """The share of people whom the bound covers, in a sentence; empty for guarantees without one bound."""
     is_private: bool = False
     people_in_counts: int = 0
-    """How many of the people have no record, because counts of their groups are published."""
+    """How many people have no record. The counts of their groups are published instead."""
 
     @property
     def has_only_counts(self) -> bool:
-        """Whether it contains counts instead of records."""
+        """Whether the page contains counts instead of records."""
         return "tables" in self.contents.script_settings
 
     @property
@@ -201,7 +201,7 @@ def make_question_page(
     max_megabytes: float = MAX_MEGABYTES,
     progress: Progress = lambda done, total: None,
 ) -> QuestionPage:
-    """Makes the page of a release, with all records, or with counts if the records exceed the size limit."""
+    """Makes the page of a release, with all records. If they exceed the size limit, the page has counts."""
     opened = release if isinstance(release, Release) else Release.open(release)
     manifest, method = opened.manifest, next(iter(opened.manifest.methods.values()))
     if method.twin is None:

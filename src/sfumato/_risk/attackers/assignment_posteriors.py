@@ -1,7 +1,7 @@
 """Computes the probability that each record of a group has each of the group's values, over all assignments.
 
-A bucket discloses the values of its group. The groups of decoys would disclose theirs to an attacker who knew them, and
-the published values add no information, because they are drawn evenly from the group.
+A bucket discloses the values of its group. A group of decoys would disclose its values to an attacker who knew the
+group. The published values would then add no information, because they are drawn evenly from the group.
 """
 
 from __future__ import annotations

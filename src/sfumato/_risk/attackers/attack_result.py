@@ -70,7 +70,7 @@ class BeliefSummary:
 class UnlinkedSuccess:
     """The beliefs of an attacker who does not know which of the records with equal public columns is the person's.
 
-    This is how a release really stands, because its rows have a random order. People in counts have no record.
+    This describes a real release, because its rows have a random order. People in counts have no record.
     """
 
     records: int

@@ -136,8 +136,9 @@ def attack_with_known_others(setup: AttackSetup, share: float = KNOWN_SHARE) -> 
 def attack_with_all_others(setup: AttackSetup) -> Attack:
     """A: an attacker who also knows the values of all other people, where counts are published.
 
-    Nobody can learn more from the counts of a crowd. Records do not depend on the values of others, so for people with
-    a record this attacker is P. Alike people may be tied, so the beliefs without the release use the others' values.
+    Nobody can learn more from the counts of a crowd. Records do not depend on the values of others, so this attacker
+    equals P for people with a record. People who are alike may have related values. So the beliefs without the release
+    also use the values of the other people.
     """
     target, crowds = setup.target, setup.crowds
     if crowds is None:
@@ -264,8 +265,8 @@ def _learn_from_counts(
 ) -> Attack:
     """L, where counts are published: the counts of all crowds tell how public columns predict the values.
 
-    The number of rounds of learning, like the degree of ties, is the one with the most correct guesses. Alike people
-    stay together where the records are divided for the control.
+    The number of learning rounds and the degree of ties are those with the most correct guesses. When the records are
+    divided for the control, people who are alike stay together.
     """
     target, crowds = setup.target, setup.crowds
     rows = np.argsort(hash_numbers(np.arange(len(target.true_codes)), np.uint64(1)))

@@ -74,7 +74,7 @@ class Target:
 
     @cached_property
     def belief_cache(self) -> dict[bytes, Callable[[Places], Floats]]:
-        """The cached beliefs about some of its records, for attacks on several releases of the same people."""
+        """The cached beliefs about some records, for attacks on several releases of the same people."""
         return {}
 
     @cached_property
@@ -90,8 +90,8 @@ class Target:
     def learn_across_halves(self, known_columns: Sequence[str]) -> Callable[[Places], Floats]:
         """The beliefs of an attacker who learns about the people of each half from the other half.
 
-        If only the record itself were left out of its evidence, the true value of two equally likely values would
-        always seem less likely. This effect alone would make guesses wrong.
+        Suppose that only the record itself were left out of its evidence. Of two equally likely values, the true value
+        would then always seem less likely. This effect alone would make guesses wrong.
         """
         if not known_columns:
             return self.learn(()).compute_beliefs
@@ -125,7 +125,7 @@ def make_targets(sample: Sample, sensitive: SensitiveColumns, spec: PrivacySpec)
 
 
 def make_part_targets(sample: Sample, sensitive: SensitiveColumns) -> list[Target]:
-    """The single columns of a compound: who knows one of them knows a part of the protected combination."""
+    """The single columns of a compound. An attacker who knows one of them knows a part of the protected combination."""
     if len(sensitive.parts) == 1 or sensitive.is_independent:
         return []
     part_codes = np.unravel_index(sample.sensitive, sensitive.sizes)

@@ -1,16 +1,17 @@
 """Computes what the noisy counts of a crowd tell about the value of one of its people.
 
-The attacker believes that each person of the crowd has each value with some probability, and that people who are alike
-have more in common than these probabilities say. Before the release, the counts of the crowd have a Dirichlet
-multinomial distribution: its concentration is the number of imagined people with the believed shares. A small
-concentration stands for crowds in which most people have the same few values, an infinite one for independent people.
+The attacker believes that each person of the crowd has each value with some probability. The attacker also believes
+that people who are alike have more in common than these probabilities say. Before the release, the counts of the crowd
+have a Dirichlet multinomial distribution. Its concentration is the number of imagined people with the believed shares.
+With a small concentration, most people of a crowd have the same few values. With an infinite concentration, people are
+independent.
 
-All people of a crowd are exchangeable, so the probability that a person has a value is the mean count of this value
-given the noisy counts, divided by the people. Each mean is computed from the noisy counts of its own value, by the
-exact distribution of the noise of one count, and the means are normalised. This leaves out what the other counts tell
-about the noise. Compared with all counts of crowds of two to eight people with three values, the probabilities are off
-by 0.01 to 0.03 on average. Guesses are correct less often by at most one percentage point, and mostly by less than a
-tenth of one (`tests/unit/risk/attackers/test_crowd_posteriors.py`).
+All people of a crowd are exchangeable. So the probability of a value is its mean count given the noisy counts, divided
+by the number of people. Each mean uses only the noisy counts of its own value, with the exact distribution of the noise
+of one count. The means are then normalised. This method ignores what the other counts tell about the noise. It was
+compared with a computation from all counts, for crowds of two to eight people with three values. On average, the
+probabilities are off by 0.01 to 0.03. The share of correct guesses is lower by at most one percentage point, and mostly
+by less than 0.1 points (`tests/unit/risk/attackers/test_crowd_posteriors.py`).
 
 Notation: n = people, y = noisy count, h = true count, p = believed share; a = concentration times p; z = y - h.
 """
@@ -27,13 +28,19 @@ from sfumato._core.array_types import Counts, Floats, Indices
 from sfumato._profile.equivalence_classes import number_combinations
 
 CONCENTRATIONS = (math.inf, 30.0, 10.0, 3.0)
-"""The degrees to which an attacker may believe that people who are alike are tied, weakest first."""
+"""The strengths of the ties that an attacker may assume between people who are alike, weakest first."""
 GRID_STEP = 0.25
 """The distance between log-odds of shares for which means are computed. Between them, they are interpolated."""
 WIDEST = 256
-"""The most true counts that are tried for a noisy count. Of a longer range, as many are tried at equal distances."""
+"""The largest number of true counts that are tried for a noisy count.
+
+In a longer range, this number of counts is tried at equal distances.
+"""
 MARGIN = 12.0
-"""How far true counts may be from the believed ones before the release, in standard deviations and one person."""
+"""The largest distance between a tried true count and the count expected before the release.
+
+The unit is one standard deviation plus one person.
+"""
 CHUNK_CELLS, CHUNK_PAIRS = 1 << 18, 1 << 14
 SMALLEST = np.finfo(np.float64).tiny
 SMALLEST_SHARE = 1e-12
@@ -85,7 +92,7 @@ def mix_with_known(beliefs: Floats, known: Counts | None, concentration: float) 
 
 @dataclass(frozen=True, eq=False)
 class _DistinctPairs:
-    """The distinct pairs of a person and a value, by all that the mean count depends on."""
+    """The distinct pairs of a person and a value. Pairs are equal if their mean counts follow from equal numbers."""
 
     columns: Sequence[Counts]
     """The people of the crowd, the known people, the share as a position on the grid, and the noisy counts."""
@@ -143,7 +150,7 @@ def _list_counts(first: Counts, last: Counts) -> Counts:
 def _find_ranges(
     people: Counts, noisy: Sequence[Counts], shares: Floats, concentrations: Floats, reach: int
 ) -> tuple[Counts, Counts]:
-    """The true counts that are likely before the release and with it. If these exclude each other, those between."""
+    """The true counts that are likely both before the release and with it. If there are none, the counts in between."""
     with np.errstate(invalid="ignore"):
         tie = np.where(np.isinf(concentrations), 1.0, (concentrations + people) / (concentrations + 1))
     deviation = np.sqrt(people * shares * (1 - shares) * tie)

@@ -94,7 +94,7 @@ def learn_by_rounds(likelihoods: Floats, columns: Sequence[Places], rounds: int)
 def learn_by_updates(
     update_beliefs: Callable[[Floats], Floats | None], columns: Sequence[Places], size: int, rounds: int
 ) -> Iterator[CandidateBeliefs]:
-    """Learns from a release by which beliefs about all records are updated together, such as counts of people.
+    """Learns from a release that updates the beliefs about all records together, such as counts of people.
 
     The first beliefs are those of equally likely values. Then every round counts the shares of the values, and how they
     occur with the public columns.

@@ -51,9 +51,9 @@ def run_planned_attacks(
     """Attacks by attackers who know one public column each, and by an attacker who knows all public columns.
 
     An attacker with one column learns from all other people, because the strongest belief decides whether publishing
-    stops. The attacker with all columns is defined in `attack_scenarios`: that attacker's beliefs are as often right as
-    expected. The strongest attacker with one column and the attacker with all columns also attack without knowing whose
-    record is whose.
+    stops. `attack_scenarios` defines the attacker with all columns, whose beliefs are as often right as expected. Two
+    attackers also attack without knowing which record belongs to which person. These are the strongest attacker with
+    one column, and the attacker with all columns.
     """
     records = max(target.attacked_count for target in protected_targets)
     draws = release_draws.separate(ATTACKS)

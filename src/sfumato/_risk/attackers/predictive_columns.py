@@ -86,8 +86,8 @@ def measure_best_guess(groups: Keys, true_codes: Codes, size: int) -> float:
     """The share of records whose value is the most frequent value among the other records of their group.
 
     If several values are equally frequent, one of them is guessed. For a unique record, the guess is blind. Let a group
-    have n1 records of the most frequent value and n2 records of the next. Then the guess is correct for these n1
-    records if n1 - 1 > n2, and for no others.
+    have n1 records of the most frequent value and n2 records of the next most frequent value. Then the guess is correct
+    for these n1 records if n1 - 1 > n2, and for no others.
     """
     keys = groups * size + true_codes
     cells = (int(groups.max(initial=0)) + 1) * size

@@ -1,8 +1,8 @@
 """Tests if the noise of published counts has its reference distribution, with a self-test.
 
-The noise of a crowd moves some units, which is half the sum of its sizes. Their total over all crowds is compared with
-its distribution: exactly for few crowds, and by its mean and variance for many. Counts with too little noise disclose
-the true values of their people.
+The noise of a crowd moves some units: half the sum of the absolute noise. The total of these units over all crowds is
+compared with its distribution. For few crowds the exact distribution is used, and for many crowds its mean and
+variance. Counts with too little noise disclose the true values of their people.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def corrupt_published_counts(crowds: PublishedCrowds, draws: Draws, share: float
 
 
 def run_count_self_test(column: str, crowds: PublishedCrowds, draws: Draws) -> SelfTest:
-    """Runs the test on counts of which some have no noise; the share is such that it misses one in a million.
+    """Tests counts of which some have no noise. Their share is such that the test misses one case in a million.
 
-    If counts without any noise cannot be detected, no self-test is possible, and it says so.
+    If the test cannot detect even counts without any noise, the result says that no self-test is possible.
     """
     corruption, number = CORRUPTION.format(column), f"{len(crowds.noisy):,} groups"
     honest = measure_missing_noise(crowds)

@@ -1,7 +1,8 @@
 """The published counts of crowds, which are groups of people with equal public columns, as attackers use them.
 
-Nobody in a crowd has a record. An attacker learns from the noisy counts of the crowd. The attacker's belief that alike
-people are tied is a free choice, so every attack tries several degrees and keeps the one with the most correct guesses.
+Nobody in a crowd has a record. An attacker learns from the noisy counts of the crowd. The attacker may assume weak or
+strong ties between people who are alike. So every attack tries several degrees of ties and keeps the one with the most
+correct guesses.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ from sfumato.mechanisms.capabilities import CrowdAttackModel, CrowdCounts
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 OUTSIDE, UNUSED = -1, -2
-"""The crowd number of people without a crowd, and of people whose crowd is left out because there are too many."""
+"""The crowd number of people without a crowd, and of people whose crowd is left out.
+
+Crowds are left out if there are too many.
+"""
 MOST_COUNTS = 1 << 22
 """The most counts of crowds that are drawn for attacks before publishing."""
 LARGEST_ONE_VALUED = 10
@@ -36,7 +40,7 @@ LARGEST_ONE_VALUED = 10
 
 @dataclass(frozen=True, eq=False)
 class PublishedCrowds:
-    """The noisy counts of crowds, with the true counts, which only score guesses or stand for known people."""
+    """The noisy and the true counts of crowds. The true counts only score guesses, or stand for known people."""
 
     numbers: Places = field(repr=False)
     """The crowd of each record, or `OUTSIDE` or `UNUSED`."""
@@ -133,7 +137,7 @@ def draw_planned_crowds(
 ) -> PublishedCrowds | None:
     """Draws the noisy counts of a possible release; None if the mechanism publishes no counts.
 
-    If there are too many crowds, those of the first records are drawn, and some others.
+    If there are too many crowds, only the crowds of the first records and some others are drawn.
     """
     rules = chosen.mechanism.crowd_counts
     if rules is None or chosen.mechanism.crowd_attack_model is None:
@@ -193,7 +197,8 @@ def count_planned_one_valued(chosen: ChosenMechanism, sample: Sample) -> int | N
 def count_one_valued(true_counts: Counts) -> int:
     """The number of people in crowds of fewer than 11 people who all have the same value.
 
-    Noise rarely looks like a whole crowd of one value, so the counts tell this value of all of them.
+    Noise rarely makes a mixed crowd look like a crowd of one value. So the counts disclose the value of all these
+    people.
     """
     people = true_counts.sum(axis=1)
     is_one_valued = (true_counts.max(axis=1, initial=0) == people) & (people <= LARGEST_ONE_VALUED)
@@ -201,7 +206,7 @@ def count_one_valued(true_counts: Counts) -> int:
 
 
 def choose_most_correct(candidates: Iterable[Floats], true_codes: Codes) -> Floats:
-    """The beliefs with the most correct guesses, of those with several degrees of ties."""
+    """The beliefs for the degree of ties that gives the most correct guesses."""
     return max(candidates, key=lambda beliefs: count_right_guesses(beliefs, true_codes))
 
 

@@ -1,10 +1,11 @@
 """Tests if published values fit the true values as often as the reference distribution says, with a self-test.
 
-The fit of a record is the likelihood of its published value for the true value, as a share of the likelihood for the
-value that it fits best. Given the published value, its mean and variance follow from the frequencies of values and the
-reference distribution. The sum over all records is compared with its mean, in standard deviations.
+The fit of a record is a quotient of two likelihoods of its published value. The numerator is its likelihood for the
+true value. The denominator is its likelihood for the value that it fits best. Given the published value, the mean and
+the variance of the fit follow from the frequencies of values and the reference distribution. The sum of the fits of all
+records is compared with its mean, in standard deviations.
 
-Counting correct guesses instead would test nothing where one value is so frequent that it is always guessed.
+A count of correct guesses would test nothing if one value is so frequent that this value is always guessed.
 """
 
 from __future__ import annotations
@@ -114,10 +115,10 @@ def _select_most_disclosing(setup: AttackSetup) -> Places:
 
 
 def run_self_test(setup: AttackSetup) -> SelfTest | None:
-    """Runs the test on records of which some disclose their value; the share is such that it misses one in a million.
+    """Tests records of which some disclose their value. Their share is such that the test misses one case in a million.
 
-    None for records in groups, which have no such test. If corrupting every record cannot be detected, no self-test is
-    possible, and it says so.
+    The result is None for records in groups, which have no such test. If the test cannot detect even that every record
+    is corrupted, the result says that no self-test is possible.
     """
     if setup.groups is not None:
         return None

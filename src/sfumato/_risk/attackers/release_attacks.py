@@ -154,7 +154,7 @@ def audit(  # noqa: PLR0913 - a release, a table, and other things that attacker
     read already.
     """
     opened = Release.open(release)
-    opened.manifest.mechanism.check_attackable()  # an audit that cannot attack must not look like one that passed
+    opened.manifest.mechanism.check_attackable()  # an audit that cannot attack must not look like an audit that passed
     linkage = link_records(release, population, read=read)
     if table is None:
         table = read_original(opened, original, plan_file, hierarchies=hierarchies, read=read)

@@ -309,7 +309,7 @@ def _add_people_of_crowds(  # noqa: PLR0913, PLR0917 - a release, its original, 
     matched: MatchedRelease | None,
     draws: Draws,
 ) -> MatchedRelease:
-    """Adds the people of crowds to matched records. If records were sampled, as large a share of the people is added.
+    """Adds the people of crowds to matched records. If records were sampled, the same share of the people is added.
 
     `places` has the rows of people with a record. The people get a random order, because no key gives one.
     """

@@ -147,7 +147,7 @@ def _score_agreement(name: str, groups: Places, one: Codes, other: Codes) -> Ord
 
 
 def detect_reused_key(one: str | Path, other: str | Path) -> OrderTest:
-    """Detects that two releases of the same people have the same order, because one key drew both.
+    """Detects that two releases of the same people have the same order. This happens if one key drew both releases.
 
     If nobody has a record, the noise of the counts is compared.
     """
@@ -167,7 +167,7 @@ def detect_reused_key(one: str | Path, other: str | Path) -> OrderTest:
 
 
 def _compare_counts(first: Release, second: Release) -> OrderTest | None:
-    """Tests if more groups have equal counts in two releases than two keys give; None if the groups differ.
+    """Tests if two releases have more groups with equal counts than two different keys give. None if the groups differ.
 
     Independent noise is equal at most as often as there is no noise at all.
     """

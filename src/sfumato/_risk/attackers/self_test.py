@@ -1,10 +1,10 @@
 """Self-test: the checks of an audit on deliberately corrupted records, in memory, which they must detect.
 
-A check that detects nothing says little by itself. So each also runs on the output of a careless publisher: true values
-published as well, rows in the order of the table, values of groups listed in the order of their people.
+A check that detects nothing says little by itself. So each check also runs on the output of a careless publisher: true
+values published as well, rows in the order of the table, values of groups listed in the order of their people.
 
-A corruption that no test of these records could detect has no self-test, and says why. A corruption that should be
-detected and is not fails the audit.
+If no test of these records could detect a corruption, there is no self-test, and the result states the reason. If a
+corruption should be detected but is not, the audit fails.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ class SelfTest:
 
     corruption: str
     score: float
-    """In standard deviations; beyond the limit of one false alarm in a million, the corruption is detected."""
+    """The result in standard deviations.
+
+    Beyond the limit of one false alarm in a million, the corruption is detected.
+    """
     power: str
     """The smallest fault that is detected, or the reason why no self-test is possible."""
     is_possible: bool = True

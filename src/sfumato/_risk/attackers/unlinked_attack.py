@@ -1,8 +1,9 @@
 """Attacks people whose record the attacker cannot tell from those of other people with equal public columns.
 
 Attacks on single records take the person's own record as known. For people who are alike this overstates the success,
-because the rows of a release have a random order. Here nobody knows whose record is whose. People in crowds have no
-record, so their counts are used. All mechanisms are attacked on the same people, in equivalence classes of all sizes.
+because the rows of a release have a random order. Here the attacker does not know which record belongs to which person.
+People in crowds have no record, so their counts are used. All mechanisms are attacked on the same people, in
+equivalence classes of all sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sfumato._risk.attackers.unlinked_records import CONCENTRATIONS, ClassRecord
 MOST_CELLS, LEAST_RECORDS = 1 << 21, 3000
 """The largest product of records and values, and the smallest number of records, that one attack uses."""
 CLASS_PART = 8
-"""Of a class with more than this part of these records, some records stand for all."""
+"""If a class has more than this part of these records, some of its records represent all of them."""
 CHUNK_CELLS = 1 << 18
 
 RecordLikelihoods = Callable[[Places], Floats | None]
@@ -48,7 +49,7 @@ class UnlinkedPeople:
     def choose(cls, target: Target, is_usable: Mask | None = None) -> UnlinkedPeople | None:
         """Chooses classes of all sizes, with about as many records as an attack can use; None if there are none.
 
-        Of each class, the people of one half are attacked, so that all of them have the same belief.
+        In each class, only the people of one half are attacked, so that the belief about all of them is the same.
         """
         limit = max(MOST_CELLS // target.size, LEAST_RECORDS)
         most, class_sizes = limit // CLASS_PART, np.bincount(target.classes)
@@ -112,8 +113,8 @@ def attack_unlinked_people(
 ) -> UnlinkedSuccess | None:
     """Attacks people without knowing whose record is whose; None if the distribution of records is unknown.
 
-    The beliefs about a person must not depend on the person's own value. `compute_earlier_beliefs` gives the beliefs
-    without the release, if an attacker learned the other ones from the release.
+    The beliefs about a person must not depend on the person's own value. If an attacker learned these beliefs from the
+    release, `compute_earlier_beliefs` gives the beliefs without the release.
     """
     people = UnlinkedPeople.choose(target, None if crowds is None else crowds.numbers != UNUSED)
     if people is None:

@@ -1,12 +1,13 @@
 """Computes what the records of alike people tell about one of them, if nobody knows whose record is whose.
 
 Rows of a release have a random order. So of n people with equal public columns, each record is equally likely to be a
-person's own. If the attacker believes that these people are independent, the probability of a value is the mean of its
-probabilities given each record alone, which is exact. If the attacker believes that they are tied, the records also
-tell which values are frequent in the class: the weight of a value is its believed share, as a number of imagined
-people (the concentration), plus the probabilities that the other records have this value. These are updated in turn
-(collapsed variational inference). For one person both equal Bayes' rule. Against all assignments of values to classes
-of two to five people, the probabilities differ from the exact ones by at most 0.03, and by 0.005 on average
+person's own. Suppose the attacker believes that these people are independent. Then the probability of a value is the
+mean of its probabilities given each record alone, which is exact. Suppose the attacker believes that these people are
+tied. Then the records also tell which values are frequent in the class. The weight of a value has two parts. The first
+is its believed share, as a number of imagined people (the concentration). The second is the sum of the probabilities
+that the other records have this value. These probabilities are updated in turn (collapsed variational inference). For
+one person, both methods equal Bayes' rule. For classes of two to five people, all assignments of values give the exact
+probabilities. The approximation differs from these by at most 0.03, and by 0.005 on average
 (`tests/unit/risk/attackers/test_unlinked_records.py`).
 """
 
@@ -20,7 +21,7 @@ import numpy as np
 from sfumato._core.array_types import Counts, Floats, Indices
 
 CONCENTRATIONS = (math.inf, 30.0, 10.0)
-"""The degrees to which an attacker may believe that people who are alike are tied, weakest first.
+"""The strengths of the ties that an attacker may assume between people who are alike, weakest first.
 
 With stronger ties, the updates would often find only one of several explanations of the records.
 """

@@ -141,7 +141,7 @@ class _LintedTable:
     is_about_people: bool = True
     """Whether each row belongs to a person.
 
-    Otherwise only the file and its correspondence with other tables are inspected.
+    If rows do not belong to people, only the file and its correspondence with other tables are inspected.
     """
     public_columns: Collection[str] | None = None
     """The columns that are not the output of a mechanism; None if unknown."""

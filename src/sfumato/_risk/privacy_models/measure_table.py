@@ -119,7 +119,7 @@ def compute_enhanced_likeness(contents: GroupValues) -> float:
 def compute_disclosure(contents: GroupValues) -> float:
     """Delta-disclosure privacy (Brickell and Shmatikov 2008): the largest |ln (q / p)|, over all values.
 
-    It is infinite if a group lacks a value, because then q = 0.
+    The number is infinite if a group lacks a value, because then q = 0.
     """
     is_complete = len(contents.counts) == len(contents.sizes) * len(contents.totals)
     return compute_present_disclosure(contents) if is_complete else float("inf")

@@ -1,6 +1,6 @@
 """The verifier of buckets: both tables match, and no value exceeds its cap in any bucket.
 
-For Anatomy it is stricter.
+For Anatomy, no bucket may have the same value twice.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from sfumato._core.array_types import Counts, Floats, Indices
 MOST_UNITS = 1 << 14
 """The distribution of the number of moved units is listed up to this number."""
 TRIED_DISTANCES = np.geomspace(1e-7, 4.0, 200)
-"""How far the ratios that are compared with the ratio of the design lie from it, on a doubly logarithmic scale."""
+"""The distances between the compared ratios and the ratio of the design, on a doubly logarithmic scale."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class CrowdNoise:
     def variance(self) -> float:
         """The variance of the noise of one value: 2 E[D² + mD] (m-1) / (m² (m+1)).
 
-        D is the sum of J and of a negative binomial number of 2m-1 successes. The noise is the difference of two random
-        ways to share D units among the values.
+        D is the sum of J and of a negative binomial number of 2m-1 successes. The noise is the difference between two
+        random ways to share D units among the values.
         """
         mean, variance = self._compute_sum_moments(2 * self.size - 1)
         size = self.size
@@ -61,10 +61,12 @@ class CrowdNoise:
         return (self.variance * self.size) ** 2 / (self.size - 1)
 
     def find_rare_units(self, crowds: int, most_pairs: float) -> int:
-        """The fewest moved units with which at most this number of pairs of crowds is expected to have equal noise.
+        """The smallest number of moved units at which equal noise in two crowds is rare.
 
-        The probability that two crowds have the same noise of d units is that of d units at the ratio r², times a
-        constant.
+        At most this number of pairs of crowds is then expected to have equal noise.
+
+        Two crowds have the same noise of d units with a probability that is known up to a constant factor: that of d
+        units at the ratio r².
         """
         squared = CrowdNoise(self.size, self.ratio**2)
         log_pairs = np.log(max(crowds * (crowds - 1) / 2, 1)) + squared._log_total - 2 * self._log_total
@@ -84,10 +86,10 @@ class CrowdNoise:
         return np.asarray(np.convolve(self._overlap_chances[: most + 1], waiting)[: most + 1])
 
     def bound_unit_chance(self, units: Floats, crowds: Indices) -> Floats:
-        """The logarithm of a bound on the probability that crowds move so many units together, or a rarer number.
+        """The logarithm of a bound on the probability that all crowds move this number of units, or a rarer number.
 
-        Chernoff's bound for each of many ratios; the smallest applies. It is nearly exact, because the number of units
-        is all that the noise says about its ratio.
+        Chernoff's bound for each of many ratios; the smallest applies. The bound is nearly exact, because the noise
+        says nothing about its ratio beyond the number of units.
         """
         own = np.log(float(self.ratio))
         tried = own * np.exp(np.concatenate([-TRIED_DISTANCES, TRIED_DISTANCES]))
@@ -100,8 +102,8 @@ class CrowdNoise:
     def estimate_counts(self, people: Counts, noisy: Counts) -> Floats:
         """The mean of the noisy counts, given only those that lie between 0 and the people of their crowd.
 
-        Of the counts outside this range only two numbers are used: how many are 0 or less, and how many are at least
-        the number of people. A row is a crowd.
+        Only two numbers are used of the counts outside this range: how many are 0 or less, and how many are at least
+        the number of people. Each row is a crowd.
         """
         limits = people[:, np.newaxis]
         clamped = np.clip(noisy, 0, limits)
@@ -137,7 +139,7 @@ class CrowdNoise:
 
 @lru_cache(maxsize=1 << 12)
 def _compute_mean_excess(ratio: float, full: int, empty: int, beyond: int) -> float:
-    """The mean total E by which noisy counts exceed the people, given that those below 0 lack E + beyond together.
+    """The mean total E by which noisy counts exceed the people, if the counts below 0 add up to -(E + beyond).
 
     E has a probability proportional to C(E+u-1,u-1) C(E+b+k-1,k-1) r^E for u full and k empty counts. By Pfaff's
     formula, the sum of these is (1-r)^-u Σ_j C(k-1,j) (u)_j / (b+1)_j (r/(1-r))^j, without a negative term. The mean is

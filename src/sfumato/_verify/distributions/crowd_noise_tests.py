@@ -3,21 +3,22 @@
 The noise of a crowd is independent of everything else: of the crowd's public columns, its people and its counts, and of
 the noise of other crowds. Three kinds of tests compare it with its distribution:
 
-- Sums: of the noise of each value, in the table and in each group of crowds; of the noise of values that nobody in the
-crowd has, which clipped counts would raise; and of the products of two neighbouring crowds' noise. A right sum deviates
-by 8 standard deviations with a probability below 1e-10 (the products: below 1e-9).
-- Moved units, which are half the sum of a crowd's absolute noise. Their sum says all that the noise says about its
-ratio. The shares of crowds with few or many moved units show noise that is missing in some crowds. The largest number
-of moved units shows a count that is wrong by much in a single crowd. Chernoff's bounds hold for any number of crowds.
+- Sums. The first sums are over the noise of each value, in the table and in each group of crowds. The second sum is
+over the noise of values that nobody in the crowd has; clipped counts would raise this sum. The third sum is over the
+products of two neighbouring crowds' noise. A right sum deviates by 8 standard deviations with a probability below 1e-10
+(for products below 1e-9).
+- Moved units, which are half the sum of a crowd's absolute noise. The noise says nothing about its ratio beyond their
+sum. The shares of crowds with few or many moved units show noise that is missing in some crowds. The largest number of
+moved units shows a count that is wrong by much in a single crowd. Chernoff's bounds hold for any number of crowds.
 Right noise fails with a probability of at most one in a million, half of it for the whole table.
 - Repetitions: pairs of crowds with the same rare noise.
 
 Crowds are grouped by each public column, by their number of people, and by the number of values that they have.
 
-With two values and an amplification of 4.5, right noise moves no unit in 64% of the crowds. So a ratio that is a tenth
-off is noticed from about 12,000 crowds on. Missing noise in 5% of the crowds is noticed from 40,000 on, or if these
-crowds make up a group. With 17 values, 1,000 crowds are enough for both. No test can do much better with two values,
-because the number of moved units is all that their noise says.
+With two values and an amplification of 4.5, right noise moves no unit in 64% of the crowds. So the tests notice a ratio
+that is a tenth off if there are at least about 12,000 crowds. They notice missing noise in 5% of the crowds if there
+are at least 40,000 crowds, or if the crowds without noise make up a group. With 17 values, 1,000 crowds are enough for
+both. With two values, no test can do much better, because their noise says nothing beyond the number of moved units.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ from sfumato._verify.original_counts import MOST_GROUPS, Connection, register_do
 ERROR_RATE = 1e-6
 """The largest rate at which right noise fails the tests of moved units."""
 FEWEST_CROWDS = 50
-"""The tails of the noise are heavier than normal ones. With 50 crowds, sums deviate as rarely as stated above."""
+"""The noise has heavier tails than a normal distribution.
+
+With at least 50 crowds, sums deviate as rarely as stated above.
+"""
 FEWEST_PAIRS = 200
 """The same for products, whose tails are heavier."""
 EXPECTED_REPETITIONS, FEWEST_REPETITIONS = 1e-3, 5
@@ -64,7 +68,7 @@ def check_noise(connection: Connection, view: ManifestView, noise: CrowdNoise, t
 def are_tables_independent(
     connection: Connection, view: ManifestView, noises: Sequence[CrowdNoise], tables: Sequence[CountTable]
 ) -> bool:
-    """Whether no two tables have the same noise in groups of the same number, where they have enough groups."""
+    """Whether all tables have different noise in groups of the same number, if they have enough groups."""
     all_noise = [
         np.concatenate([noisy - true for true, noisy in _iter_counts(connection, view, table)]) for table in tables
     ]
@@ -214,7 +218,10 @@ class NoiseTests:
         return min(0.0, *(float(chances.min(initial=0)) + math.log(2 * max(len(chances), 1)) for chances in parts))
 
     def _bound_largest(self, units: Indices) -> float:
-        """The logarithm of a bound on the probability that any crowd moves as many units as the one that moves most."""
+        """The logarithm of a bound on the probability of the largest observed number of moved units.
+
+        This is the probability that any crowd moves at least this number of units.
+        """
         largest = np.array([units.max()], dtype=np.float64)
         if largest[0] <= self.noise.mean_units:
             return 0.0

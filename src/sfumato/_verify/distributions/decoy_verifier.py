@@ -137,7 +137,7 @@ def _measure_agreement(connection: Connection, column_view: ManifestView, values
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
-    """Checks that no value of the original is too frequent: a group would have such a value twice."""
+    """Checks that no value of the original is too frequent, because a group would have such a value twice."""
     size = int(view.design["group_size"])
     for column_view in view.split_by_column():
         truth = count_true_values(connection, column_view, WHOLE)

@@ -1,7 +1,7 @@
 """The verifier of noisy counts: crowds publish counts with noise, and all other people publish sets.
 
-A crowd is a group of people with equal public columns. The noise of a crowd adds up to 0 and looks at no record.
-Coarse tables count everybody by some of the public columns, with noise of their own.
+A crowd is a group of people with equal public columns. The noise of a crowd adds up to 0 and does not depend on any
+record. Coarse tables count everybody by some of the public columns, with noise of their own.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def read_coarse_noise(design: JsonView) -> list[CrowdNoise]:
 
 
 def compute_factor(design: JsonView) -> Fraction:
-    """The largest factor between the likelihoods of two values of a person, by all tables.
+    """The largest factor between the likelihoods of two values of a person, given all tables.
 
     A person is in a crowd or has a set, and is in every coarse table. The noise of these is independent.
     """
@@ -96,8 +96,8 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     """Checks that neither the counts nor the sets raise odds by more than the guarantee allows.
 
     Another value of one person changes the number of moved units by at most 1. So the likelihoods of counts differ by a
-    factor of at most 1/r, for every knowledge about the other people of the crowd. The factors of tables with the same
-    person multiply.
+    factor of at most 1/r, whatever the attacker knows about the other people of the crowd. If several tables count the
+    same person, their factors multiply.
     """
     return check_any_prior(view.design, compute_factor(view.design))
 
@@ -310,10 +310,10 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
     """Checks that no belief in a value exceeds the bound for shares within the prior.
 
-    The attacker knows the values of all other people, and the frequencies of values in the table. The noisy counts that
-    favour a value most are those without noise: this value is 1/r times as likely by them as every other value. So the
-    largest posterior is exact. Frequencies of values within a group, which the counts disclose, are not part of it.
-    With coarse tables, the factors of all tables are multiplied.
+    The attacker knows the values of all other people, and the frequencies of values in the table. Noisy counts favour a
+    value most if they have no noise. They then make this value 1/r times as likely as every other value. So the largest
+    posterior is exact. The counts also disclose the frequencies of values within a group, but this posterior does not
+    include them. With coarse tables, the factors of all tables are multiplied.
     """
     sets, coarse = read_distribution(view.design), read_coarse_noise(view.design)
     coarse_factor = prod((noise.amplification for noise in coarse), start=Fraction(1))

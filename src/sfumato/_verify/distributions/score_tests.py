@@ -14,7 +14,7 @@ SMALLEST_VARIANCE = 100
 MOST_DEVIATION = 8
 """With a variance of at least 100, the probability of a deviation of 8 is below 1e-10 by Bernstein's inequality.
 
-For 10,000 counts together it is below 1e-6, which limits the probability of a false alarm.
+For 10,000 counts together, this probability is below 1e-6, which limits the probability of a false alarm.
 """
 
 LARGEST_TRANSITION = 2000

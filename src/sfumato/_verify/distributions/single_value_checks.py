@@ -157,9 +157,9 @@ def _measure_deviation(
 ) -> float:
     """The largest deviation of a published count, in standard deviations.
 
-    The distribution of a value's records over sub-tables is not published. But the expectation of the summed unbiased
-    counts of all sub-tables is the true count. The variance of the sum is at most its maximum over all possible numbers
-    of the value's records in each sub-table.
+    The distribution of a value's records over sub-tables is not published. But each sub-table has an unbiased count,
+    and the sum of these has the true count as its expectation. The number of the value's records in each sub-table is
+    unknown. So the variance of the sum is bounded by its maximum over all possible numbers.
     """
     if len(distributions) == 1 and len(distributions[0].places) == len(true_counts):
         same, other = (

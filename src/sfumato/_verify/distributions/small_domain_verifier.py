@@ -110,7 +110,7 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
     """Checks posteriors exactly if counts are published.
 
-    Otherwise checks that all protected records fit into sub-tables.
+    If no counts are published, checks that all protected records fit into sub-tables.
     """
     counts = count_original_values(connection, view)
     if counts is None:

@@ -48,8 +48,8 @@ class SubTableDistribution:
     def compute_rise(self, number: int) -> Fraction | None:
         """The largest factor by which a published value multiplies the odds of one value against another.
 
-        Either the first value or another value is published. The second value is the one with the smallest probability
-        of this. None without a limit.
+        Either the first value or another value is published. The second value is the value with the smallest
+        probability of being published in this way. The result is None without a limit.
         """
         other, same = (_find_least_beside(extremes, number) for extremes in (self._rarest_other, self._rarest_same))
         rival = min(other, same) if len(self.places) > 2 else same  # noqa: PLR2004 - a third value must exist

@@ -88,7 +88,8 @@ SMALL_ERROR, SMALL_COUNT = Fraction(3, 10), 10  # the counts for which plans sho
 def choose_estimator(design: Design, /) -> str:
     """Chooses the estimator.
 
-    For many values in mixed groups, the group size is enough. Few values do not meet as evenly.
+    For many values in mixed groups, the group size is enough to estimate. If there are few values, they meet less
+    evenly.
     """
     return "fitted" if design.creation is GroupCreation.MIXED and max(design.sizes) > FEW_VALUES else "inverse"
 

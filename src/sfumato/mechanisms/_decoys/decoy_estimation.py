@@ -1,9 +1,9 @@
 """Estimates counts from decoys: the true values of the records that a condition selects, from their published ones.
 
-The published histogram has two uses. It determines how values leak into each other, and its own noise cancels. Let R of
-N records be selected, rho = R / N, and w be the numbers that reverse the decoys. Then the estimate has two errors.
-Selected records contribute the noise of (1 - rho) w + rho theta, and the other records the noise of rho (theta - w). So
-counts under conditions on public columns have little of the noise that all records share.
+The published histogram has two uses. It determines how values leak into each other. It also cancels its own noise,
+which all records share. Let R of N records be selected, rho = R / N, and w be the numbers that reverse the decoys. Then
+the estimate has two errors. Selected records contribute the noise of (1 - rho) w + rho theta, and the other records the
+noise of rho (theta - w). So counts under conditions on public columns have little of the noise that all records share.
 
 Notation: theta = what a record of each value counts, z = what a record counts by its public columns.
 """
@@ -330,7 +330,7 @@ def _compute_overlap_variances(arcs: Floats, wanted_places: Indices) -> Floats:
 
 
 def _make_unknown_estimate(joint: JointDistribution, parts: Sequence[_SelectedRecords]) -> Moments:
-    """The estimate if a value is in every group. Only the frequencies in the whole release are known then."""
+    """The estimate if a value is in every group. In this case only the frequencies in the whole release are known."""
     value = sum(float((part.theta * joint.shares).sum() * part.first.sum()) for part in parts)
     least, most = _compute_bounds(parts)
     note = (

@@ -181,7 +181,8 @@ def make_fullest_groups(
 
     A random stream or the index breaks ties.
 
-    For a large table it makes many equal groups at once. Counts that differ by less than this number are ties.
+    For a large table, many equal groups are made at once. Counts that differ by less than the number of these groups
+    are ties.
     """
     remaining = np.array(counts, dtype=np.int64)
     step = max(1, math.ceil(int(remaining.sum()) // group_size / most_runs))

@@ -62,7 +62,10 @@ class JointDistribution:
         return np.asarray(self.average(one * other) - self.average(one) * self.average(other))
 
     def estimate_composition(self, counts: Floats) -> Floats:
-        """Approximates the composition of the records, by a few steps of iterative Bayes from unrelated columns."""
+        """Approximates the composition of the records by a few steps of iterative Bayes.
+
+        The first step assumes unrelated columns.
+        """
         key = counts.tobytes()
         if key not in self._compositions:  # queries often ask for many values of the same records
             if len(self._compositions) >= MOST_COMPOSED:

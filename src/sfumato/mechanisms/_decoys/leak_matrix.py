@@ -182,9 +182,9 @@ class EvenDistribution:
 class FittedDistribution:
     """Assumes that values meet as often as their frequencies allow, as in mixed groups. Only the group size is needed.
 
-    Two values u and v meet in s_u s_v groups, weighted by one over the size, and a value meets itself in f_u / gamma.
-    Every record is in a group, so s_u (S - s_u) = f_u (1 - 1/gamma) with S the sum of all s. If all other values are
-    equally frequent, this is the leak f (gamma - 1) / (gamma (N - f)), the same from each.
+    Two values u and v meet in s_u s_v groups, weighted by one over the size. A value meets itself in f_u / gamma
+    groups. Every record is in a group, so s_u (S - s_u) = f_u (1 - 1/gamma), where S is the sum of all s. If all other
+    values are equally frequent, each of them leaks equally: f (gamma - 1) / (gamma (N - f)).
     """
 
     published_shares: Floats
@@ -376,8 +376,8 @@ def _recompute_distribution(counts: bytes, group_size: int, creation: GroupCreat
         meetings = create_groups(capped.tolist(), group_size, creation, draws, f"recomputed/{number}").count_meetings()
         mean += meetings / repetitions
         squares += meetings**2 / repetitions
-    # The true groups differ from the mean of the recomputed groups, as a single recomputed grouping does, and so does
-    # the mean itself.
+    # Two differences count. The true groups differ from the expected groups, as a single recomputed grouping does. The
+    # mean of the recomputed groups also differs from the expected groups.
     spread = (
         np.maximum(squares - mean**2, 0.0) * (repetitions + 1) / max(repetitions - 1, 1)
         if repetitions > 1

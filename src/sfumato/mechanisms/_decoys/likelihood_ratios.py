@@ -48,7 +48,7 @@ def compute_likelihood_ratio(count: int, total: int, group_size: int) -> Fractio
 def compute_amplification(count: int, total: int, group_size: int) -> Fraction | float:
     """The factor by which the estimation of a count amplifies the noise: γ (1-φ) / (1-γφ).
 
-    The factor is infinite if the share of the count is 1/γ or more; noise can make a published count that large. A
+    The factor is infinite if the share of the count is 1/γ or more. Noise can raise a published count to this share. A
     value in every group discloses nothing about which records have it.
     """
     check_group_size(group_size)

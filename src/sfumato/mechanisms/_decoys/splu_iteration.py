@@ -1,8 +1,8 @@
 """The reconstruction as printed in the paper, for comparison only.
 
 The reconstruction is wrong in two ways (docs/errata.md). Its leak also counts the places of a value's own records, so
-it does not even reproduce the whole table. It also stops when no state changes by more than 1%, and for large groups
-this is often true at once.
+it does not even reproduce the whole table. It also stops when no state changes by more than 1%. For large groups, this
+often happens in the first round.
 
 Source: Fu et al. 2014, section 5.2; notation: gamma = group size, f = records of the value, N = all records. States are
 numbered by bits: the condition first, then one bit for each sensitive value. Many tables are processed at once, each in

@@ -1,7 +1,8 @@
 """Divides the bound between the counts of crowds and coarse tables beside them.
 
 A coarse table counts all people by some of the public columns. A person is in the coarse tables as well as in a crowd
-or a set, so their factors multiply. The bound is divided so that the product is exactly the whole factor.
+or a set, so their factors multiply. The bound is divided so that the product of all factors is exactly the factor of
+the whole bound.
 
 Notation: γ = amplification, s = the share of a coarse table. Its factor is the largest fraction of small whole numbers
 that is at most γ^s, and the rest of γ is left for crowds and sets.

@@ -1,12 +1,12 @@
 """Estimates the true counts of cells from noisy counts, with unbiased variances.
 
 A true count lies between 0 and the people n of its cell. So a noisy count says no more than the nearest number in this
-range, the clamped count. The estimate is the mean of the noisy count, given all clamped counts of the cell: it stays
-unbiased and varies less (Rao and Blackwell).
+range, which is called the clamped count. The estimate is the mean of the noisy count, given all clamped counts of the
+cell. This estimate stays unbiased and varies less (Rao and Blackwell).
 
-Given the clamped counts, only two things are random: how far the noisy counts at n exceed n, in total E, and how far
-those at 0 fall below 0, in total F. The noisy counts add up to n, so F = E + Δ, and Δ is known. All ways to split E
-and F among their values are equally likely, which gives
+Given the clamped counts, only two totals are random. E is the total by which noisy counts clamped to n exceed n. F is
+the total by which noisy counts clamped to 0 fall below 0. The noisy counts add up to n, so F = E + Δ, and Δ is known.
+All ways to split E and F among their values are equally likely, which gives
 
     P(E) ~ C(E+u-1, u-1) C(F+k-1, k-1) r^E,
     T = the clamped count between 0 and n, n + E[E]/u at n, -E[F]/k at 0,
@@ -37,7 +37,7 @@ BLOCK_KINDS = 1 << 12
 """The number of kinds of cells whose moments are summed together."""
 
 NEGLIGIBLE = 1e-25
-"""A probability that is smaller than this part of the largest one is left out of a sum."""
+"""A sum leaves out probabilities that are smaller than this part of the largest probability."""
 
 
 def estimate_counts(noise: FixedSumNoise, people: Counts, noisy: Counts) -> Floats:
@@ -124,7 +124,10 @@ class ExcessDistribution:
     ratio: float
 
     def compute_moments(self) -> tuple[Floats, Floats]:
-        """The mean and the variance of each. Both are summed around the mode, so that no difference is inexact."""
+        """The mean and the variance of each distribution.
+
+        Both are summed around the mode, so that no difference is inexact.
+        """
         mode = self._find_mode()
         weight_sum, first, second = np.ones_like(mode), np.zeros_like(mode), np.zeros_like(mode)
         for sign in (1, -1):
@@ -140,13 +143,19 @@ class ExcessDistribution:
         return mode + mean, second / weight_sum - mean**2
 
     def _compute_step_up(self, excess: Floats) -> Floats:
-        """The probability of one unit more, divided by that of this excess; it falls as the excess grows."""
+        """The probability of an excess of one unit more, divided by the probability of this excess.
+
+        It falls as the excess grows.
+        """
         shortfall = excess + self.overshoot
         steps: Floats = self.ratio * (excess + self.full) / (excess + 1) * (shortfall + self.empty) / (shortfall + 1)
         return steps
 
     def _compute_step_down(self, excess: Floats) -> Floats:
-        """The probability of one unit less, divided by that of this excess; 0 if the excess is 0."""
+        """The probability of an excess of one unit less, divided by the probability of this excess.
+
+        It is 0 if the excess is 0.
+        """
         shortfall = excess + self.overshoot
         full, empty = (np.maximum(numbers - 1, 1) for numbers in (excess + self.full, shortfall + self.empty))
         steps: Floats = excess / full * shortfall / empty / self.ratio
@@ -168,9 +177,10 @@ class ExcessDistribution:
 class VarianceReduction:
     """How much less the estimates of cells vary than their noisy counts.
 
-    For theta, a number for each value, the variance of the sum of theta times the noisy counts of a cell does not
-    depend on the counts: it is the variance of one value's noise, times m/(m-1), times the sum of the squares of
-    theta - mean(theta). This minus the reduction is an unbiased estimate of the variance of the same sum of estimates.
+    Theta has a number for each value. The sum of theta times the noisy counts of a cell has a variance that does not
+    depend on the counts. This variance is a product of three factors: the variance of one value's noise, m/(m-1), and
+    the sum of the squares of theta - mean(theta). The product minus the reduction is an unbiased estimate of the
+    variance of the same sum of estimates.
     """
 
     kinds: CellKinds
@@ -192,8 +202,9 @@ class VarianceReduction:
 
     def compute(self, theta: Floats) -> Floats:
         """For each cell, the variance of the sum of theta times the noisy counts, given the clamped counts."""
-        # The counts of a cell add up to its people, so the same number may be subtracted from all of theta. The middle
-        # one leaves most numbers 0 if theta marks few or most values, and keeps differences of large numbers exact.
+        # The counts of a cell add up to its people, so the same number may be subtracted from all of theta. A median is
+        # subtracted. If theta marks few or most values, most numbers then become 0. Differences of large numbers also
+        # stay exact.
         theta = theta - np.partition(theta, len(theta) // 2)[len(theta) // 2]
         kinds, spread = self.kinds, self.kinds.excess_variance
         full, empty = (np.maximum(numbers, 1).astype(float) for numbers in (kinds.full, kinds.empty))

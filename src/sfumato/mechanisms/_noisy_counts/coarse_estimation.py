@@ -1,12 +1,12 @@
 """Combines the counts of coarse tables with those of crowds and sets.
 
 Everybody in a coarse group is counted twice: in the coarse table, and in crowds or sets. Both estimates of the group
-are unbiased, and a weighted mean of them has the smallest variance if the weights are the inverse variances. The
-weights are computed from public sizes alone. So the mean stays unbiased, and its variance follows from the unbiased
+are unbiased. Their weighted mean has the smallest variance if the weights are proportional to the inverse variances.
+The weights are computed from public sizes alone. So the mean stays unbiased, and its variance follows from the unbiased
 variances of the two parts.
 
-The weight of a group is the same for all values and all questions, and each part of a question either uses a group as a
-whole or not at all. So the estimates of the parts of a question add up.
+The weight of a group is the same for all values and all questions. Each part of a question uses either a whole group or
+nothing of this group. So the estimates of the parts of a question add up.
 
 Notation: V = the predicted variance of a group's count by crowds and sets, W = that by the coarse table;
 share = V / (V + W), the weight of the coarse table; theta = a number for each value.
@@ -26,7 +26,7 @@ from sfumato.mechanisms._noisy_counts.crowd_size import predict_cell_variances
 from sfumato.mechanisms._noisy_counts.fixed_sum_noise import FixedSumNoise
 
 MOST_WEIGHTS = 1 << 22
-"""The largest number of lines times groups that are processed together."""
+"""The largest product of lines and groups that are processed together."""
 
 
 def compute_shares(
@@ -45,7 +45,7 @@ def compute_shares(
 
 @dataclass(frozen=True)
 class CoarsePart:
-    """The coarse groups of one table in a sum, with their weights and the squares of these."""
+    """The coarse groups of one table in a sum, with their weights and the squared weights."""
 
     noise: FixedSumNoise
     groups: CrowdLines
@@ -87,7 +87,7 @@ class CoarseCombiner:
         )
 
     def _compute_crowd_factors(self, lines: CrowdLines) -> Floats:
-        """For each crowd of each line, 1 - share of its group if the line uses the group, and 1 otherwise."""
+        """A number for each crowd of each line: 1 - share of its group if the line uses the group, and 1 if not."""
         factors, groups = np.ones(len(lines.crowds)), len(self.shares)
         step = max(MOST_WEIGHTS // groups, 1)
         for first_line in range(0, len(lines), step):
@@ -128,7 +128,7 @@ class CoarseCombiner:
         ]
 
     def _select(self, lines: CrowdLines, number: int, power: int) -> CrowdLines:
-        """The groups of one coarse table. Their weights are multiplied by a power of the share."""
+        """Takes the groups of one coarse table, and multiplies their weights by a power of the share."""
         first, end = self.table.first_coarse_groups[number : number + 2]
         positions: Indices = np.flatnonzero((lines.crowds >= first) & (lines.crowds < end))
         groups = lines.crowds[positions]

@@ -1,8 +1,9 @@
 """Gives the distributions with which an attacker learns from noisy counts.
 
-Noise has the probability P(0) r^d with d = ½ sum |z|. So it is the noise of m independent counts, each of probability
-(1-a)/(1+a) a^|z|, given that they add up to zero. The noise of one count is k with a probability proportional to a^|k|
-times that of the other m-1 adding up to -k.
+Noise has the probability P(0) r^d with d = ½ sum |z|. So this noise has the distribution of m independent numbers,
+given that they add up to zero. Each of these numbers has the probability (1-a)/(1+a) a^|z|. The noise of one count is k
+with a probability proportional to a product. Its factors are a^|k| and the probability that the other m-1 numbers add
+up to -k.
 
 Notation: m = size, r = ratio, z = noise of all values, a = √r.
 """

@@ -1,8 +1,9 @@
 """Estimates counts and sums from the noisy counts of crowds and the sets of all other people.
 
-The estimate of a crowd's count is its mean given the noisy counts clamped to possible counts. It is unbiased, and has
-less variance than the noisy count. The variance is estimated without bias. The two parts are independent, so their
-variances add up. Where a question selects whole groups of a coarse table, its counts are combined with both parts.
+The estimate of a crowd's count is the mean of the noisy count, given all noisy counts clamped to possible counts. This
+estimate is unbiased, and has less variance than the noisy count. Its variance is estimated without bias. Crowds and
+sets are independent, so their variances add up. If a question selects whole groups of a coarse table, the counts of
+this table are combined with both parts.
 Notation: theta = a number for each value.
 """
 
@@ -38,7 +39,7 @@ NumberT = TypeVar("NumberT", bound=np.generic)
 MOST_KNOWN_CROWDS = 19
 """Up to this number of crowds, the exact distribution of the noise gives the interval."""
 LEAST_SHARE = 0.5
-"""A sum of estimated variances is at least this share of the variance of the noise."""
+"""The smallest allowed sum of estimated variances, as a share of the variance of the noise."""
 MOST_KEPT = 1 << 24
 """The number of reductions that a table keeps for further questions."""
 
@@ -79,7 +80,7 @@ def _compute_reductions(noise: FixedSumNoise, table: CrowdTable, theta: Floats) 
 
 
 def _find_reduction(noise: FixedSumNoise, table: CrowdTable) -> VarianceReduction:
-    """What clamping does in each crowd. It is computed once for a table."""
+    """The effect of clamping in each crowd. It is computed once for a table."""
     reduction: VarianceReduction | None = table.__dict__.get("_reduction")
     if reduction is None:
         reduction = table.__dict__["_reduction"] = VarianceReduction.of(noise, table.people, table.noisy)
@@ -165,7 +166,7 @@ class _CombinedCounts:
 
     @classmethod
     def of(cls, design: Design, tally: Tally) -> _CombinedCounts | None:
-        """The lines that use coarse tables; None if there are none."""
+        """Selects the lines that use coarse tables, and returns None if no line uses one. Each line is a count."""
         crowds = _get_crowds(design, tally)
         if crowds.coarse is None or not _uses_coarse_tables(crowds):
             return None
@@ -174,7 +175,7 @@ class _CombinedCounts:
         return cls(design, lines, _combine_parts(design, part, part))
 
     def replace_lines(self, moments: Moments, places: Indices, theta: Floats) -> Moments:
-        """Estimates the count of some values in these lines anew, with normal intervals."""
+        """Estimates the count of some values in these lines again, with normal intervals."""
         value, variance = _estimate_fine_parts(self.design, self.parts, theta)
         (sets,) = subset.CLOSED.count(self.design.sets, self.parts.records, [places])
         (noise,) = subset.CLOSED.count(self.design.sets, self.parts.squared_records, [places])
@@ -203,7 +204,8 @@ def _replace(numbers: npt.NDArray[NumberT], places: Indices, new: npt.ArrayLike)
 def _add_crowds(noise: FixedSumNoise, crowds: CrowdLines, sets: Moments, theta: Floats, rows: Floats) -> Moments:
     value, variance = estimate_crowds(noise, crowds, crowds, theta)
     has_crowds, has_sets = crowds.sizes > 0, sets.most > 0
-    # The variance of the sets at their own estimate, because the total count does not tell how many have a set.
+    # The variance of the sets is taken at the estimate of the sets, because the total count does not tell how many
+    # people have a set.
     plugged_in = sets.base + sets.slope * np.clip(sets.value, 0.0, sets.most)
     base = np.where(has_crowds, variance + plugged_in, sets.base)
     slope = np.where(has_crowds, 0.0, sets.slope)

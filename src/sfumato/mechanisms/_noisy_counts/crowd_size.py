@@ -1,13 +1,13 @@
 """Finds the smallest crowd, and predicts the errors of noisy counts beside those of subset selection.
 
-A crowd is an equivalence class that is large enough for its noisy counts to be more accurate than one published set for
-each of its people. Only the sizes of classes decide, and these are public. All predictions are for the count of one
-value, with a person's value equally likely to be any of the domain.
+A crowd is a large equivalence class: its noisy counts are more accurate than one published set for each of its people.
+Only the sizes of classes decide, and these sizes are public. All predictions are for the count of one value. They
+assume that all values of the domain are equally likely.
 
-The gain from clamping is predicted as if the noise of a count were independent of the other noise: two-sided geometric
-noise of the same variance. With a true count h its estimate has the variance 2q - q (a^h + a^(n-h)) / (1+a). This is
-exact for two values. For more values the prediction is too small, by at most a fifth for two or three people and by a
-few percent for ten.
+The gain from clamping is predicted as if the noise of a count were independent of the other noise. The prediction uses
+two-sided geometric noise of the same variance. If the true count is h, its estimate has the variance 2q - q (a^h +
+a^(n-h)) / (1+a). The prediction is exact for two values. For more values it is too small: by at most a fifth for two or
+three people, and by a few percent for ten people.
 
 Notation: m = number of values, n = people of a crowd, σ² = variance of the noise of one value; a = ratio of the
 independent noise, and q = a / (1-a)², half its variance; γ = amplification.
@@ -29,7 +29,7 @@ LARGEST_CROWD = 10_000
 """A class of this size is always a crowd."""
 
 STEPS = 1000
-"""An amplification of equal accuracy is rounded down to a multiple of a thousandth."""
+"""The amplification of equal accuracy is rounded down to a multiple of a thousandth."""
 
 ClassSizes = Mapping[int, int]
 """The number of equivalence classes by size."""
@@ -59,8 +59,8 @@ def predict_error_ratio(
 ) -> float:
     """The predicted standard error of a count, divided by that of subset selection for everybody.
 
-    `subset_variance` is the mean variance of a record (`compute_subset_variance`). People in smaller classes than the
-    smallest crowd keep subset selection. A table without people has the ratio 1.
+    `subset_variance` is the mean variance of a record (`compute_subset_variance`). People in classes below the smallest
+    crowd keep subset selection. A table without people has the ratio 1.
     """
     people = sum(size * classes for size, classes in class_sizes.items())
     if not people:

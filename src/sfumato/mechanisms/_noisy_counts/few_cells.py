@@ -1,13 +1,14 @@
 """Computes exact confidence intervals of counts over a few cells, where a normal distribution would be too rough.
 
-The noise of a set of j values has a simple distribution: independent two-sided geometric noise of ratio a, the root of
-the ratio, has the probability of d units moved if it adds up to zero. So the summed noise of j values is x with a
-probability proportional to p_j(x) p_(m-j)(x), where p_j is the distribution of the sum of j independent ones, which is
-the difference of two negative binomial numbers. Cells are independent, so their distributions are convolved.
+The noise of a cell has the distribution of independent two-sided geometric numbers of ratio a, given that these add up
+to zero. So the summed noise of j values is x with a probability proportional to p_j(x) p_(m-j)(x). Here p_j is the
+distribution of the sum of j independent numbers. This sum is the difference of two negative binomial numbers. Cells are
+independent, so their distributions are convolved.
 
-The intervals are those of Feldman and Cousins (1998). For each true count the noisy counts are ranked by their
-likelihood, divided by the largest likelihood that any possible true count gives them. The most highly ranked ones are
-accepted until their probability reaches the level. The interval has all true counts that accept the noisy count.
+The intervals are those of Feldman and Cousins (1998). For each true count, the noisy counts are ranked by a ratio. This
+ratio is their likelihood, divided by the largest likelihood that any possible true count gives them. The true count
+accepts the highest ranks until their probability reaches the level. The interval has all true counts that accept the
+noisy count.
 
 Notation: m = size, j = wanted, a = root of the ratio.
 """
@@ -31,7 +32,7 @@ SMALLEST_LIKELIHOOD = 1e-10
 """Smaller likelihoods are too inexact to be compared."""
 
 ROUNDING = 1e-9
-"""Ranks and levels that differ by less are equal, so that rounding never excludes a true count."""
+"""Ranks and levels that differ by less than this count as equal, so that rounding never excludes a true count."""
 
 LONGEST_DIRECT = 1 << 13
 """Longer distributions are convolved by Fourier transform. Direct convolution keeps small probabilities exact."""
@@ -77,7 +78,8 @@ class LikelihoodRanking:
 
     def find_interval(self, noisy_sum: int, level: float) -> tuple[int, int]:
         """The least and the largest true count that accept a noisy count."""
-        # A noisy count that is too far away for its likelihoods is moved nearer, to one with a wider interval.
+        # A noisy count may be too far away to have likelihoods. It is replaced by a nearer noisy count with a wider
+        # interval.
         reach = int(np.count_nonzero(self.likelihoods > SMALLEST_LIKELIHOOD)) - 1
         noisy_sum = min(max(noisy_sum, -reach), self.rows + reach)
         nearest, span = min(max(noisy_sum, 0), self.rows), self._find_span(level)
@@ -88,7 +90,7 @@ class LikelihoodRanking:
     def _find_span(self, level: float) -> int:
         """The largest distance between an accepting true count and the nearest one.
 
-        At a true count farther away, all noisy counts that are nearer rank higher and reach the level.
+        At a true count farther away, all nearer noisy counts rank higher, and they reach the level.
         """
         nearer = np.cumsum(2 * self.likelihoods) - self.likelihoods[0]  # within a distance of 0, 1, ...
         return int(np.count_nonzero(nearer < level + ROUNDING))
@@ -98,7 +100,7 @@ class LikelihoodRanking:
         threshold = self._rank(candidates, np.full_like(candidates, noisy_sum)) * (1 + ROUNDING)
         cumulative = np.concatenate([[0.0], np.cumsum(self.likelihoods)])
         above, below = (cumulative.take(self._count_higher(candidates, threshold, side)) for side in (1, -1))
-        # Both sides count the distance of 0, and they agree whether it ranks higher.
+        # Both sides include the distance of 0, and both agree whether this distance ranks higher.
         accepting: Mask = above + below - np.minimum(above, self.likelihoods[0]) < level + ROUNDING
         return accepting
 
@@ -115,7 +117,7 @@ class LikelihoodRanking:
         return count
 
     def _rank(self, true: Indices, noisy: Indices) -> Floats:
-        """The likelihood of the true count, divided by that of the possible true count nearest to the noisy count."""
+        """The likelihood of the true count, over that of the possible true count nearest to the noisy count."""
         largest = self._get_likelihoods(noisy - np.clip(noisy, 0, self.rows))
         ranks: Floats = self._get_likelihoods(noisy - true) / np.maximum(largest, np.finfo(float).tiny)
         return ranks

@@ -1,13 +1,13 @@
 """Draws whole-number noise that adds up to zero over the values of a domain, and computes its exact distribution.
 
-A cell is an equivalence class: all people with the same public values. Its counts get one noise each. Noise that moves
-d units from some values to others has the probability P(0) r^d. The noise of a cell depends on its number alone, so it
-is the same however the cells are cut into calls.
+A cell is an equivalence class: all people with the same public values. Each of its counts gets its own noise. Noise
+that moves d units from some values to others has the probability P(0) r^d. The noise of a cell depends only on the
+cell's number. So the noise is the same however the cells are divided into calls.
 
-Drawing: a total D is drawn, then D units are shared out among the values twice, each time by Pólya's urn, so that all
-ways to split D into m counts are equally likely. The noise is the difference. Two splits that share s units give noise
-that moves d = D - s units. So the probability of noise is proportional to the sum of r^(d+s) C(s+m-1, m-1) over all s,
-which is r^d (1-r)^-m.
+Drawing: first a total D is drawn. Then D units are shared out among the values twice, each time by Pólya's urn. So all
+ways to split D into m counts are equally likely. The noise is the difference between the two splits. Two splits that
+share s units give noise that moves d = D - s units. So the probability of noise is proportional to the sum of r^(d+s)
+C(s+m-1, m-1) over all s, which is r^d (1-r)^-m.
 
 Source: the geometric mechanism (Ghosh, Roughgarden and Sundararajan 2009), conditioned on a sum of zero. This is the
 K-norm mechanism of Hardt and Talwar (2010) on whole numbers.
@@ -41,8 +41,11 @@ PURPOSE = "noisy-counts"
 tables with the same noise would be exact."""
 
 BLOCK_COUNTS, FEWEST_BLOCK_CELLS = 1 << 19, 1 << 10
-"""The number of counts that are drawn together, so that they fit into the cache of a processor core; but at least so
-many cells, because each call of a stream takes as long as drawing thousands of numbers."""
+"""The number of counts that are drawn together, so that they fit into the cache of a processor core.
+
+The second number is the smallest number of cells that are drawn together. It is large, because each call of a stream
+takes as long as drawing thousands of numbers.
+"""
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ class FixedSumNoise:
     def _draw_totals(self, stream: Stream, first_cell: int, cells: int) -> Indices:
         """Draws the total of each cell: the number of thresholds that a 64-bit number has reached.
 
-        A number that equals a threshold stands for more than one total. The numbers of further attempts decide then, so
+        A number that equals a threshold stands for more than one total. Then the numbers of further attempts decide, so
         every total has exactly its probability.
         """
         bits = stream.draw_bits(first_cell, cells)

@@ -168,7 +168,7 @@ class Design:
 
 
 def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
-    """Chooses the smallest crowd from the bound and the size of the domain, and not from any count."""
+    """Chooses the smallest crowd from the bound and the size of the domain. The choice uses no count."""
     check_several(histogram)
     _check_column(histogram)
     shares = options.list_coarse_shares()
@@ -194,14 +194,15 @@ def _check_column(histogram: Histogram) -> None:
         )
     if not histogram.is_declared:
         raise InfeasibleError(
-            "noisy counts need the list of all possible values, because each value gets a count also where nobody has "
-            "it. Declare it (`domains=`), or publish records (`records=True`).",
+            "noisy counts need the list of all possible values, "
+            "because even values that nobody has get a count. "
+            "Declare the list (`domains=`), or publish records (`records=True`).",
             code="counts-without-domain",
         )
 
 
 def _check_size(histogram: Histogram, smallest_crowd: int) -> None:
-    """Refuses tables with too many counts, as far as the sizes of groups tell."""
+    """Refuses tables with too many counts, if the sizes of the groups show this."""
     crowds = sum(classes for size, classes in histogram.class_sizes if size >= smallest_crowd)
     if crowds * histogram.domain_size > MOST_COUNTS:
         raise make_too_many_counts_error(crowds, histogram.domain_size)
@@ -218,12 +219,15 @@ def is_crowd(plan: Plan, people: Counts, /) -> Mask:
 
 
 def draw_noise(plan: Plan, first_crowd: int, crowds: int, draws: Draws, /) -> Counts:
-    """The noise of each value (columns) in some crowds (rows). It looks at no record."""
+    """The noise of each value (columns) in some crowds (rows). It does not depend on any record."""
     return plan.noise.draw(draws, first_crowd, crowds)
 
 
 def list_coarse_counts(plan: Plan, /) -> list[CoarseCounts]:
-    """The coarse tables. Each has draws of its own, because the difference of tables with equal noise is exact."""
+    """The coarse tables.
+
+    Each has its own draws, because the difference of two tables with equal noise would be exact.
+    """
     return [
         CoarseCounts(
             table.columns,
@@ -253,7 +257,8 @@ def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     coarse = tuple(_read_coarse_noise(entry, len(sets.domain)) for entry in design_json.get("also_by", ()))
     if len(coarse) > MOST_COARSE_TABLES or len({frozenset(table.columns) for table in coarse}) < len(coarse):
         raise make_design_error("the design has too many coarse tables, or one of them twice.", "coarse-tables")
-    smallest_ratio = min(ratio, 1 / sets.selection.amplification)  # of those who are in a crowd, and of all others
+    # the ratio for people in a crowd, and the ratio for all others
+    smallest_ratio = min(ratio, 1 / sets.selection.amplification)
     if prod((table.noise.ratio for table in coarse), start=smallest_ratio) * sets.bound.amplification < 1:
         raise make_design_error("the design has less noise than its bound needs.", "noise")
     return Design(FixedSumNoise(len(sets.domain), Fraction(ratio)), smallest, sets, coarse)
@@ -344,7 +349,7 @@ def list_tables(plan: Plan, /) -> list[PlanTable]:
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:
-    """The ways to use the gain in accuracy, and what the attacks leave out."""
+    """Notes the ways to use the gain in accuracy, and the tables that the attacks do not use."""
     return [*_compare_with_records(plan), *([NOT_ATTACKED] if plan.coarse else [])]
 
 

@@ -6,9 +6,9 @@ explains. Small counts become much more accurate, but all counts are biased towa
 
 True counts are not negative. If negative counts are replaced by 0, the sum of all counts becomes too large. So the
 counts of a condition are first adjusted to add up to its number of records. A count of several values is the sum of
-their counts, also for one column of a compound. In simulated compounds of 40 to 500 values, the error of this sum was
-mostly a quarter to a half smaller than if the counts of the column were shrunk directly. It was always smaller than the
-error of the unbiased counts.
+their counts, also for one column of a compound. In simulated compounds of 40 to 500 values, this sum was compared with
+direct shrinking of the column's counts. The error of the sum was mostly smaller by a quarter to a half. It was always
+smaller than the error of the unbiased counts.
 
 Source: James and Stein 1961; the limit to the pull: Efron and Morris 1972; the sum: Michelot 1986. Notation: R of N
 records are selected, e = the expected count, x = the unbiased count, V = the variance of x - e.
@@ -77,7 +77,7 @@ def make_counts_add_up(counts: Floats, totals: Floats) -> Floats:
 
 
 def _estimate_spreads(values: Floats, noise: Floats, expected: Floats) -> Floats:
-    """The variation of each line's counts beyond noise: the mean of ((x - e)² - V) / e^POWER, by its precision.
+    """The variation of each line's counts beyond noise: the mean of ((x - e)² - V) / e^POWER, weighted by precision.
 
     The result is at least the standard error of this mean under pure noise. Few values give little information, and
     variation that may not be noise is not removed.

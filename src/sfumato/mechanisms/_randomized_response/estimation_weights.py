@@ -122,9 +122,10 @@ class SetWeights(Weighing):
     def compute_variances(self, theta: Floats) -> Floats:
         """The variance of the sum of the scores in a set, over (a - b)².
 
-        If the set holds y, it holds k = d - 1 of the n = m - 1 other values, otherwise k = d. These are drawn without
-        replacement. Their sum has the variance k (n-k) / (n-1) times that of the others' scores, and y itself moves the
-        mean by theta_y less the mean of the others. All sets have d members, so a constant changes nothing.
+        There are n = m - 1 values other than y. A set holds k of these: k = d - 1 if it holds y, and k = d if not. They
+        are drawn without replacement. The variance of their summed scores is k (n-k) / (n-1) times the variance of the
+        others' scores. The value y itself moves the mean by theta_y less the mean of the others. All sets have d
+        members, so a constant changes nothing.
         """
         scores = theta - theta[..., :1]
         others = self.size - 1

@@ -233,8 +233,8 @@ class HarmonicWeights(Weighing):
     def compute_variances(self, theta: Floats) -> Floats:
         """The variance of the published score of a record of y, divided by p².
 
-        The score is that of y with probability p, and that of j with b_j. Adding a constant to the scores does not
-        change it. The constant is chosen so that no large numbers cancel.
+        The score is that of y with probability p, and that of j with probability b_j. Adding a constant to the scores
+        does not change the variance. The constant is chosen so that no large numbers cancel.
         """
         scores = theta - theta[..., :1]
         means, squares = ((numbers * self.swaps).sum(axis=-1, keepdims=True) for numbers in (scores, scores**2))

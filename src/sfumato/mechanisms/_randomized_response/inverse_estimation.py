@@ -101,8 +101,8 @@ def compute_unbiased_weights(operator: Operator, scores: Floats) -> Floats:
 
     A record of x adds w with mean q_x T + p_x w_x, where T is the sum of w over the m entries of its sub-table. So w_x
     is (score_x - q_x T) / p_x, and T is m (sum of score_j / p_j) / (sum of 1 / p_j). If one value z is never kept, its
-    score is T / m, and its weight is the rest of T without the others. Scores may also be an array of several scores,
-    along its last axis.
+    score is T / m. Its weight is then T minus the weights of the other values. Scores may also be an array of several
+    scores, along its last axis.
     """
     retention = operator.retention
     never_kept = np.flatnonzero(retention == 0)
@@ -210,8 +210,8 @@ def estimate_least_squares(
 ) -> list[Moments]:
     """Combines the information of all sub-tables about all values, weighted by its precision.
 
-    With B = (A'VA)^-1 A'V and BA = 1, the estimate Bo has the variance B diag(E[o]) B' minus the counts themselves,
-    because each record publishes one entry and so adds 1 on average to the count of its own value.
+    With B = (A'VA)^-1 A'V and BA = 1, the estimate Bo has the variance B diag(E[o]) B' minus the counts themselves. The
+    reason is that each record publishes one entry, and so adds 1 on average to the count of its own value.
     """
     if operator.domain_size > LARGEST_SYSTEM:
         raise QueryError(
@@ -263,9 +263,9 @@ def _build_normal_equations(
 def compute_inverse_variances(operator: Operator, shares: Floats) -> tuple[Floats, Floats]:
     """The variance that one record adds to each value's count, if it has the value, and if it has another.
 
-    `shares` gives the composition of the other records. A record of z that publishes y adds W(y). E[W²] is q_z times
-    the sum of all W², plus p_z times the W² of z itself. The form of the inverse gives both terms without computing a
-    matrix.
+    `shares` gives the composition of the other records. A record with the value z that is published as y adds the
+    weight W(y). E[W²] is q_z times the sum of all W², plus p_z times the W² of z itself. The form of the inverse gives
+    both terms without computing a matrix.
     """
     retention, swap = operator.retention, operator.swap
     never_kept = np.flatnonzero(retention == 0)

@@ -17,8 +17,8 @@ def measure_risk(operator: Operator, shares: Floats, groups: Counts, priors: Flo
 
     `groups` has a row for each group and a column for each value. The bound of a value is broken if the value's share
     of the group is within the prior, but its probability given the sub-table and the published value is above the
-    posterior. By Bayes' rule this probability is g(x) P(y|x) / sum of g(z) P(y|z), with g the group's count of x times
-    the share of x in the sub-table.
+    posterior. By Bayes' rule this probability is g(x) P(y|x) / sum of g(z) P(y|z). Here g(x) is the group's count of x
+    times the share of x in the sub-table.
     """
     sizes = groups.sum(axis=1, keepdims=True)
     is_covered = (groups <= sizes * priors * (1 + ROUNDING)) & (posteriors < 1)

@@ -28,9 +28,10 @@ from sfumato.mechanisms.mechanism import make_design_error
 # Numbers all sets of some sizes from a few values, and finds each set by its number. So a set of any size needs one
 # exactly uniform draw below the number of sets, instead of one draw for each member.
 #
-# The values are halved until all sets of a part fit into a table. The sets of two halves are ordered by their number of
-# members, then by the members in the first half, then by the first half's number, then by the second half's number. So
-# one search and one division of integers split the number of a set into the numbers of its halves.
+# The values are halved until all sets of a part fit into a table. The sets of two halves are ordered by four numbers,
+# in turn. These are the number of members, the number of members in the first half, the first half's number, and the
+# second half's number. So one search and one division of integers split the number of a set into the numbers of its
+# halves.
 
 MOST_VALUES = 63
 """The largest number of values for which the number of a set and its bits fit into 64 bits."""
@@ -237,7 +238,7 @@ class SubsetSelection:
         return bits
 
     def _draw_by_member(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
-        """Draws sets by Floyd's algorithm on the other values, with one draw for each member, below a bound of its own.
+        """Draws sets by Floyd's algorithm on the other values. Each member has one draw, below its own bound.
 
         A set that contains the record's value has one other member less, so the first draw is not used.
         """

@@ -7,8 +7,8 @@ Published: the domain, the size of the sets, the probability that a set contains
 published: the counts of the original table.
 Notation: m = domain_size, d = subset_size, γ = amplification; a = Pr[the set contains the true value] = γd / (γd + m -
 d), b = Pr[it contains one given other value] = (d - a) / (m - 1). All sets of size d that contain the true value are
-equally likely, and so are all others; the former are γ times as likely as the latter. Sets of one value are uniform
-perturbation.
+equally likely. All other sets of size d are equally likely too. A set with the true value is γ times as likely as a set
+without it. Sets of one value are uniform perturbation.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def make_weights(design: Design, /) -> WeightColumns:
 def _estimate_closed_form(design: Design, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     """Estimates (o - kRb) / (a - b), where o counts the wanted members of all sets.
 
-    A record whose own value is wanted has another variance.
+    The variance that a record adds depends on whether its own value is wanted.
     """
     weighing, rows = design.selection.weighing, tally.rows.astype(np.float64)
     nothing, estimates = np.zeros(len(rows)), []

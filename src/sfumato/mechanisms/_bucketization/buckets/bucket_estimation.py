@@ -63,7 +63,7 @@ def _split_conditions(tally: Tally) -> list[Tally]:
 
 
 def _estimate_uniform_set(tally: Tally, places: Indices) -> Moments:
-    """The sum of q s / n; if all pairings are equally likely, each bucket's count is hypergeometric around that."""
+    """The sum of q s / n. If all pairings are equally likely, each bucket's count is hypergeometric around q s / n."""
     size, marked, selected = tally.count_in_buckets(places)
     spread = selected * marked * (size - selected) * (size - marked)
     variance = (spread / (size**2 * np.maximum(size - 1, 1))).sum(axis=1)
@@ -117,7 +117,7 @@ class RandomDeal:
 
 
 def estimate_uniform_total(design: object, pieces: Sequence[SumPiece]) -> Moments:
-    """The sum of q times the mean theta of the bucket; if all pairings are equally likely, the variance is exact."""
+    """The sum of q times the mean theta of the bucket. If all pairings are equally likely, the variance is exact."""
     if not pieces:
         return NOTHING
     single = [
@@ -182,7 +182,7 @@ def compute_growth(eigenvalues: Floats, directions: Floats) -> Floats:
 
 
 def invert(scaled: Floats) -> Floats | None:
-    """The inverse of the meeting matrix if it is numerically sound; None if buckets hardly determine some direction.
+    """The inverse of the meeting matrix, if it is sound. None if the buckets hardly determine some direction.
 
     Computing the directions would take twenty times as long, because numpy starts all threads of its library.
     """

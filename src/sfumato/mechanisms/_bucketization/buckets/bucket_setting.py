@@ -2,9 +2,9 @@
 
 A setting is valid if and only if its buckets hold exactly the records, and for every set of values
     sum of o_i over the set <= sum over sizes of b_S * min(S, sum of c_i(S) over the set).
-This is the cut condition of a flow from values to sizes. So one largest flow decides whether the setting is valid, and
-its smallest cut is a set of values without room. The condition replaces those of the thesis, which hold for two sizes
-only (docs/errata.md).
+This is the cut condition of a flow from values to sizes. So one largest flow decides whether the setting is valid. If
+the setting is not valid, the smallest cut is a set of values without room. The condition replaces those of the thesis,
+which hold for two sizes only (docs/errata.md).
 
 Source: Wang 2014, Definition 6 and section 3.3 (loss), Lemma 3 (one size), Theorem 1 (two sizes); Gale 1957 for the
 rest.

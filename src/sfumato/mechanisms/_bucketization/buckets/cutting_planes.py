@@ -62,7 +62,7 @@ def make_single_value_cuts(problem: Problem) -> Cuts:
 
 
 def find_violated_cuts(problem: Problem, buckets: Reals) -> Cuts | None:
-    """Finds sets of values that have too little room in these fractional numbers of buckets; None if none have."""
+    """Finds sets of values that have too little room in these fractional numbers of buckets. None if all have room."""
     floors_first = np.lexsort((-problem.counts, problem.floors.sum(axis=1)))
     tight_first = np.argsort(problem.floors @ buckets / np.maximum(problem.counts, 1), kind="stable")
     masks = [mask for order in (floors_first, tight_first) for mask in _find_prefixes(problem, buckets, order)]

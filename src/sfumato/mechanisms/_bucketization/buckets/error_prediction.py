@@ -82,8 +82,8 @@ class CountErrors:
     def predict_set_variances(self, share: float, sets: Sequence[Indices]) -> Floats:
         """The variance of the inverse estimate of each set of values, if a share of every value is selected.
 
-        It is p(1-p) times the sum of o_x o_y (W^-1)_xy over the set, less its o. If buckets do not determine the set,
-        it is at most that for single values.
+        The variance is p(1-p) times a difference: the sum of o_x o_y (W^-1)_xy over the set, minus the sum of o over
+        the set. If buckets do not determine the set, the variance is at most that for single values.
         """
         eigenvalues, directions = self._spectrum
         is_kept = eigenvalues > SINGULAR

@@ -1,11 +1,12 @@
 """Walks a finite group near a corner, with exact remaining costs, to list whole points in order of loss.
 
-`to_go[k][g]` is the smallest cost to bring the element g to 0 with only the moves k, k+1, ... With it, a search that
-takes the moves in order has no dead ends: every entry of its queue ends in a whole point of exactly the promised cost.
+`to_go[k][g]` is the smallest cost to bring the element g to 0 with only the moves k, k+1, ... With these costs, a
+search that takes the moves in order has no dead ends. Every entry of its queue ends in a whole point of exactly the
+promised cost.
 
-A move that costs nothing could be repeated for ever. The number of its repetitions that lead back to the same element
-is its order, and the walk repeats it fewer times. `find_slides` treats whole orders: they are directions in which a
-point can be moved at no cost.
+A move that costs nothing could be repeated for ever. The order of a move is the number of repetitions that lead back to
+the same element. The walk repeats the move fewer times than its order. `find_slides` treats whole orders, which are
+directions in which a point can be moved at no cost.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ def find_optimal_setting(problem: Problem) -> Optimum:
 
 
 def find_least_maximum(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int) -> int | None:
-    """Finds the smallest maximum bucket size above `largest` that allows a solution; None if no tried size does.
+    """Finds the smallest maximum bucket size above `largest` that allows a solution. None if no tried size allows one.
 
     A larger maximum never rules out a solution. So doubling finds a maximum that works, and bisection finds the
     smallest.
@@ -292,7 +292,7 @@ def _search_near_corner(problem: Problem, relaxed: Relaxation, corner: Corner) -
 def _search_along(
     problem: Problem, cuts: Cuts, start: Integers, free_directions: Integers
 ) -> tuple[Integers | None, Cuts]:
-    """The first valid point along a free direction; with no direction, the point itself.
+    """The first valid point along a free direction. Without a free direction, the point itself.
 
     A point that meets all cuts but is not valid gives a new cut, so the first allowed point lies further on.
     """

@@ -1,9 +1,9 @@
 """Finds a largest flow from values to bucket sizes, in integers.
 
-Value i sends at most supplies[i] records, at most lanes[i, s] of them to size s, and size s takes at most drains[s].
-There are few sizes and many values, so a path of the search is a sequence of sizes. A step from one size to the next
-moves records of any values. All values are processed at once, and a search reads the matrix once for each size on the
-path. Shortest paths come first, so the number of paths is bounded by the number of sizes alone.
+Value i sends at most supplies[i] records, and at most lanes[i, s] of these to size s. Size s takes at most drains[s]
+records. There are few sizes and many values, so a path of the search is a sequence of sizes. A step from one size to
+the next moves records of any values. All values are processed at once, and a search reads the matrix once for each size
+on the path. Shortest paths come first, so the number of paths is bounded by the number of sizes alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Assigns a record to a bucket, by a closed form of its value and its slot among the records with this value.
 
 The buckets of one size are dealt in tranches. In a tranche the records stand in a row, value after value, and the
-record at position p goes to bucket p modulo the number of buckets. So every bucket gets exactly its size, and of each
-value the floor or the ceiling of its share. A value with v records in b buckets has at most ceil(v / b) <= c(S) in
-each, as long as v <= c(S) * b. The closed form needs no state between records, so batches can be dealt in any order.
+record at position p goes to bucket p modulo the number of buckets. So every bucket gets exactly its size. Of each
+value, every bucket gets the floor or the ceiling of the value's share. A value with v records in b buckets has at most
+ceil(v / b) <= c(S) in each, as long as v <= c(S) * b. The closed form needs no state between records, so batches can be
+dealt in any order.
 
 `round_robin` deals each size in one tranche, in the order of the values, so neighbouring buckets are similar.
 `deal_tranches` deals each size in many tranches, each with its own order of the values, and first lets tranches trade
@@ -187,7 +188,10 @@ class Dealing:
         return lines, values, 1 + np.bincount(np.concatenate(repeat_lines), minlength=len(values))
 
     def _look_up_values(self, records: Integers) -> UInts:
-        """The values of records, by their places in the row of all tranches: from a table, unless it were large."""
+        """The values of records, by their places in the row of all tranches.
+
+        A table gives them, unless it would be large.
+        """
         if self.counts.sum() <= LARGEST_TABLE:
             return self._record_values.take(records)
         runs, run_values = self._record_runs
@@ -253,7 +257,8 @@ class Dealing:
     def count_values(self, tranches: Integers, buckets: Integers) -> UInts:
         """The number of records of each value in buckets, by their tranches and their places in them.
 
-        One in each whole round, and one more if the bucket soon follows the one with the first record.
+        A bucket has one record from each whole round. It has one more if it soon follows the bucket with the first
+        record.
         """
         whole, more, first = (numbers.take(tranches, axis=0) for numbers in self._rounds)
         number = self.buckets.astype(first.dtype).take(tranches)[:, None]
@@ -280,7 +285,7 @@ def _compute_starts(lengths: Integers) -> Integers:
 def deal_out(
     assignment: Assignment, floors: Integers, dealing_method: DealingMethod, draws: Draws, name: str
 ) -> Dealing:
-    """Deals the records of an assignment. The key determines the orders of the tranches."""
+    """Puts each record into a bucket, as the assignment says. The key determines the orders of the tranches."""
     if dealing_method is DealingMethod.ROUND_ROBIN:
         return deal_round_robin(assignment)
     tranches = divide_into_tranches(assignment.setting, len(floors))

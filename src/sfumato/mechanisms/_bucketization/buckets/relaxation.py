@@ -190,8 +190,8 @@ def prove_lower_bound(problem: Problem, cuts: Cuts, box: Box, point: Point) -> i
 def prove_empty(problem: Problem, cuts: Cuts, box: Box) -> Reals | None:
     """Finds prices of the cuts that prove the box empty; None if there is no such proof.
 
-    All costs are 0 here, so a valid point would cost 0, and a bound of 1 proves that there is none. The prices come
-    from a programme in which every cut may be violated, at a price of 1 for each missing record.
+    All costs are 0 here, so a valid point would cost 0. A bound of 1 proves that there is no valid point. The prices
+    come from a programme in which every cut may be violated, at a price of 1 for each missing record.
     """
     nothing = np.zeros_like(problem.sizes)
     point = _call_solver(problem, cuts, box, nothing, 1.0)

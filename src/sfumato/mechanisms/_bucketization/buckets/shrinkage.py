@@ -3,8 +3,8 @@
 The model: the shares of the values scatter around the overall share. The amount of scatter is estimated by maximum
 likelihood from all values of the same condition. Given this amount, the share of a value is its best linear prediction
 from all buckets. If the shares scatter no more than at random, a count is the plain estimate of the papers. If the
-shares scatter far more, the count is that of the inverse. In between, each direction in which buckets differ is used in
-proportion to its information. No matrix is inverted, so nearly equal buckets cause no problem.
+shares scatter far more, the count is that of the inverse. Between these extremes, each direction in which buckets
+differ is used in proportion to its information. No matrix is inverted, so nearly equal buckets cause no problem.
 
 Source: ours; the guess is the best linear prediction of a mixed model (Robinson 1991), with an empirical prior.
 Notation: o_y = all records with value y, W_xy as in `bucket_estimation`, e = what the selected records tell, p = the
@@ -19,7 +19,7 @@ import numpy as np
 from sfumato._core.array_types import Floats, Indices
 
 SMALLEST = 1e-9
-"""The smallest eigenvalue used, as a share of the largest: the others have no information."""
+"""The smallest eigenvalue that is used, as a share of the largest. Smaller eigenvalues have no information."""
 
 RATIOS = np.append(0.0, np.geomspace(1e-2, 1e8, 81))
 """The tried ratios of the scatter of values to noise, in the direction with the most information."""
@@ -31,8 +31,8 @@ class Smoothing:
     def __init__(self, meeting: Floats, counts: Floats) -> None:
         self.counts, self.record_count = counts, float(counts.sum())
         # The shares of frequent values scatter less than those of rare values, but the difference is smaller than in
-        # random samples. Between the extremes 1 and 1 / o, the root was the best or second-best choice on every tried
-        # table.
+        # random samples. For values with o records, scales between 1 and 1 / o were tried. The root of 1 / o was best
+        # or second best on every table.
         self.scatter = np.sqrt(counts.mean() / np.maximum(counts, 1)) if len(counts) else counts
         self.roots = np.sqrt(self.scatter)
         eigenvalues, self.directions = np.linalg.eigh(meeting * np.outer(self.roots, self.roots))

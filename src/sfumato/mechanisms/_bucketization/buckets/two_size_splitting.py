@@ -1,6 +1,6 @@
 """Makes buckets of many sizes by repeated splits into two sizes.
 
-It serves for comparison; `optimal` is better and as fast.
+This method serves for comparison only. The method `optimal` is better and as fast.
 
 Source: Wang 2014, Programs 5.1 and 6.1, repaired as docs/errata.md says: the leaves' settings are united, and a first
 split must exist. The thesis leaves open in which order records move between parts, and the result depends on it; here

@@ -1,8 +1,9 @@
 """Finds the best buckets of at most two sizes, without a search over the numbers of buckets.
 
-For sizes S1 < S2 the settings with exactly the records form a row: t steps trade D1 buckets of S1 for D2 of S2. Every
-condition of Theorem 1 is linear in t (the minima in it are redundant), so each leaves a half-line of steps. The best
-setting is the first step in the intersection, because trading up costs. The thesis searches these rows by bisection.
+For sizes S1 < S2, the settings that hold exactly the records form a row. Each of t steps trades D1 buckets of S1 for D2
+buckets of S2. Every condition of Theorem 1 is linear in t, because the minima in it are redundant. So each condition
+leaves a half-line of steps. The best setting is the first step in the intersection, because every trade to larger
+buckets raises the loss. The thesis searches these rows by bisection.
 
 Source: Wang 2014, Theorem 1, section 5.3, Lemma 5; repaired as docs/errata.md says: Best starts at infinity, one size
 counts.
@@ -76,8 +77,8 @@ def count_fillable_buckets(problem: Problem) -> Integers:
 
     Other records are ignored.
 
-    The sum of min(c_i * b, o_i) - S * b is concave in b and 0 at b = 0, so it is at least 0 up to some b, and bisection
-    finds it; for all sizes at once.
+    The sum of min(c_i * b, o_i) - S * b is concave in b and 0 at b = 0. So the sum is at least 0 up to some b.
+    Bisection finds this b, for all sizes at once.
     """
     sizes, counts = problem.sizes, problem.counts[:, None]
     low, high = np.zeros_like(sizes), problem.total // sizes

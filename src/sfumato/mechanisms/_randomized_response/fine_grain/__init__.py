@@ -320,7 +320,7 @@ def predict_record_variances(design: Design, contents: SideContents | None = Non
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The variance of a count of each value, if the other rows are composed like the table."""
+    """The variance of a count of each value, if the other rows have the same shares of values as the table."""
     own, other = compute_inverse_variances(plan.design.operator, plan.shares)
     if np.isinf(own).any():  # two values that are never kept cannot be distinguished, even if few records have them
         return own

@@ -202,7 +202,7 @@ def is_own_demand(amplification: Fraction, others: int, direction: Direction) ->
 
 
 def is_ceiling_demand(amplification: Fraction, others: int, direction: Direction) -> bool:
-    """Whether a value beside a peak has a demand of its own with the peak's bound. If only upward, it never has."""
+    """Whether a value beside a peak has its own demand with the peak's bound. It has none if only rises are bounded."""
     return direction is Direction.BOTH and amplification >= others
 
 

@@ -9,9 +9,10 @@ Claim: the retentions of `solve` meet every demand, and no others have a higher 
 Source: the linear program of the fine-grain paper, Fig. 3; its Theorem 1 is false downward, hence the two directions.
 Notation: m = domain size, γ = amplification, p = retention, f = share, M = level = the largest retention.
 
-A search over one number is enough, for the following reason. At the level M, the retention of value i may be at most
-line_i(M), of slope -s_i, which meets M itself at the corner b_i. Unless a single value is at the level, p_i = min(M,
-line_i(M)) is best for all; along this curve the utility is concave and piecewise linear, of slope
+A search over one number is enough, for the following reason. At the level M, the retention of value i is at most
+line_i(M). This line has the slope -s_i, and meets M itself at the corner b_i. Unless a single value is at the level,
+p_i = min(M, line_i(M)) is best for all values. Along this curve the utility is concave and piecewise linear, with the
+slope
 
     (sum of f_i with b_i > M) - (sum of f_i s_i with b_i < M).
 

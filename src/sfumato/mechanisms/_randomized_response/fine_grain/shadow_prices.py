@@ -160,7 +160,7 @@ class _OptimumState:
 
 
 def _compute_prices(state: _OptimumState) -> Floats:
-    """The gain from raising the bound of each value next to this optimum; redrawn records are not counted."""
+    """The gain from raising the bound of each value next to this optimum. Redrawn records are not counted."""
     shares = compute_proportions(state.order.weights)
     prices = np.zeros(len(shares))
     for group in state.order.groups[: state.low]:  # at an unchanged level, only the raised value gains

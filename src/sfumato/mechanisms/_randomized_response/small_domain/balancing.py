@@ -84,7 +84,7 @@ def _generate_groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
 def _compute_height(total: int, top: Sequence[int], following: int) -> int:
     """The largest number of records of each top value that leaves a balanced rest, Eq. (13).
 
-    It is 0 if only taking all records does.
+    It is 0 if only taking all records leaves a balanced rest.
 
     σ(μ_θ) = |T0|/θ - max(μ_1 - μ_θ, μ_{θ+1}) ≥ μ_θ, with both sides times θ. The rest is balanced, so μ_1 is at most
     |T0|/θ, and the first term of the maximum never matters.

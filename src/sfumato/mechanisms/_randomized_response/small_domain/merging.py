@@ -129,7 +129,7 @@ def merge_by_bound(
 ) -> tuple[Part, ...]:
     """The runs of `order` with the smallest error bound.
 
-    None has fewer than `minimum` records, except the whole table.
+    No run has fewer than `minimum` records, unless it is the whole table.
     """
     return _merge_cheapest(groups, order, protected, _make_price(groups, protected, posterior, minimum, _compute_bound))
 

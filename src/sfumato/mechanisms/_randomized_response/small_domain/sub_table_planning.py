@@ -17,7 +17,7 @@ from sfumato.mechanisms._randomized_response.small_domain.balancing import Group
 from sfumato.mechanisms._randomized_response.small_domain.merging import Part
 from sfumato.mechanisms.capabilities import PlanTable
 
-# Phase 2: orders the groups so that groups with common values are neighbours.
+# Phase 2: orders the groups so that groups that share values are neighbours.
 #
 # Source: Chaytor and Wang, section 5.2: the reverse order of Cuthill and McKee, for the pattern of A·Aᵀ, where A[i][j]
 # is the count of value j in group i. The paper does not say how to break ties, and the result depends on it. Here a

@@ -228,8 +228,9 @@ def make_weights(design: Design, /) -> WeightColumns | None:
 def _estimate_least_squares(design: Design, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     """Sums the weights of all records.
 
-    The variance of a record depends on the lowest level at which its value and a wanted one share a group. It is the
-    same for all values in other groups of the last level. For the remaining values, weights estimate the difference.
+    The variance of a record depends on the lowest level at which its value and a wanted value share a group. The
+    variance is the same for all values in other groups of the last level. For the remaining values, weights estimate
+    the difference.
     """
     rows = tally.rows.astype(np.float64)
     nothing, top, estimates = np.zeros(len(rows)), design.tiers[-2].places, []

@@ -1,8 +1,8 @@
 """Computes the best share of the records for each level of a hierarchy, and the weight of each level in each count.
 
 A tier is a level at which some records are drawn. Above the last tier is the whole domain. A record estimates contrasts
-of a tier. A contrast is an indicator of the true value's group, minus its expectation from the group above and the
-group's size. A record gives no information about tiers below its own.
+of a tier. A contrast is an indicator of the true value's group, minus the expectation of this indicator. The
+expectation follows from the group above and the group's size. A record gives no information about tiers below its own.
 
 Notation: n = groups of a level, r and R = how many of them a group and the group above it hold, k and K = how many
 values; x = the contrast of a group, 1 on its r and then k/K less on all R; d, a, b as for the sets of the level.
@@ -140,8 +140,8 @@ def compute_contrast_weights(shares: Sequence[Fraction], level_variances: Varian
     """For each tier, the weight of each level up to it in its contrasts, in proportion to its precision.
 
     This is generalised least squares for equally frequent groups, with one number for all groups of a tier, large or
-    small. So the contribution of a record depends only on the lowest common group of its value and the counted value,
-    and counts of groups are consistent.
+    small. So the contribution of a record depends only on the lowest common group of its value and the counted value.
+    Counts of groups are therefore consistent.
     """
     weights = []
     for tier in range(len(shares)):

@@ -105,8 +105,8 @@ def make_sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> Weight
     """The columns of weights.parquet, with a line for each level and value; None if the domain needs too many bits.
 
     A record adds `if_equal` or `otherwise`. It also adds `per_sibling` for each further group in its set that shares
-    the group of the level above with the value. `siblings` marks the first value of each. `per_sibling_2` and
-    `siblings_2` are for groups that share only the group of the next higher level, and so on.
+    the group of the level above with the value. `siblings` marks the first value of each such group. `per_sibling_2`
+    and `siblings_2` are for groups that share only the group of the next higher level, and so on.
     """
     tiers, size = weighing.tiers, len(weighing.tiers[0].places)
     if size**2 * len(names) * (len(names) - 1) > MOST_BITS:
