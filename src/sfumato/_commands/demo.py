@@ -193,7 +193,7 @@ def demo(folder: str | Path, rows: int = ROWS, engine: Engine | None = None) -> 
         SENSITIVE, person="patient", public=public, domains={SENSITIVE: tuple(DIAGNOSES)}, ranges={"age": AGE_RANGES}
     )
     # Notices are ignored, because the table is invented.
-    request = Request(table, schema=schema, spec=BOUND, accept_unique="These patients are invented.")
+    request = Request(table, schema=schema, spec=BOUND)
     journal = folder / "journal.jsonl"
     publication = publish(request, folder / "release", engine=engine, on_notice=lambda notice: None, journal=journal)
     verification = verify(folder / "release", table)

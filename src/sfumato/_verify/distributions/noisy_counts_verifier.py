@@ -37,7 +37,7 @@ from sfumato._verify.distributions.reference_distribution import ReferenceDistri
 from sfumato._verify.distributions.subset_verifier import compute_set_posteriors, read_distribution
 from sfumato._verify.distributions.weight_checks import TOLERANCE
 from sfumato._verify.manifest_view import ManifestView
-from sfumato._verify.original_counts import WHOLE, Connection, count_true_values
+from sfumato._verify.original_counts import WHOLE, Connection, count_original_values, count_true_values
 from sfumato.errors import ReleaseFormatError
 
 SMALLEST_CROWD = 2
@@ -302,9 +302,11 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
     if coarse_checks and not are_tables_independent(connection, view, noises, tables):
         return Check("draws", False, "two tables of counts have the same noise, so their differences are exact.")
     with leave_out_crowds(connection, view):
-        sets_check = subset_distribution.check_draws(connection, _view_sets(view))
-    failed = [check for check in (noise_check, *coarse_checks, sets_check) if not check.has_passed]
-    return failed[0] if failed else replace(noise_check, detail=f"{noise_check.detail} Outside: {sets_check.detail}")
+        has_sets = any(count_original_values(connection, view) or ())
+        sets_checks = [subset_distribution.check_draws(connection, _view_sets(view))] if has_sets else []
+    failed = [check for check in (noise_check, *coarse_checks, *sets_checks) if not check.has_passed]
+    details = [noise_check.detail, *(f"Outside: {check.detail}" for check in sets_checks)]
+    return failed[0] if failed else replace(noise_check, detail=" ".join(details))
 
 
 def check_posteriors(connection: Connection, view: ManifestView) -> Check:
