@@ -30,10 +30,10 @@ HOUSES, ALONE = 240, 80
 Change = Callable[[pa.Table], pa.Table]
 
 
-def original() -> pa.Table:
+def original(alone: int = ALONE) -> pa.Table:
     """Houses of two to five people, whose people are in crowds, and people who live alone."""
     chance = np.random.default_rng(7)
-    houses = np.concatenate([np.repeat(np.arange(HOUSES), np.arange(HOUSES) % 4 + 2), HOUSES + np.arange(ALONE)])
+    houses = np.concatenate([np.repeat(np.arange(HOUSES), np.arange(HOUSES) % 4 + 2), HOUSES + np.arange(alone)])
     houses = chance.permutation(houses)
     return pa.table(
         {
@@ -228,6 +228,19 @@ def replace_counts(folder: Path, noisy: np.ndarray[Any, Any]) -> None:
 def test_true_counts_are_noticed(folder: Path) -> None:
     replace_counts(folder, count_truth(folder, original()))
     assert failed(folder, original()) == ["draws"]
+
+
+def test_sets_of_other_people_are_noticed(tmp_path: Path) -> None:
+    """If each person has the set of somebody else, sets do not depend on the person's value."""
+    table = original(alone=600)
+    folder = publish_counts(table, tmp_path)
+    rewrite(folder, DATA_FILE, lambda records: with_column(records, "disease", rotate(records["disease"].to_pylist())))
+    assert failed_alone(folder) == []
+    assert failed(folder, table) == ["draws"]
+
+
+def rotate(items: list[Any]) -> list[Any]:
+    return [*items[1:], items[0]]
 
 
 def test_a_missing_group_is_noticed_beside_the_original(folder: Path) -> None:
